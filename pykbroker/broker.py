@@ -391,7 +391,8 @@ class Broker:
         if not self.directory_lost.is_set():
             logger.critical(
                 "%s: data directory was removed, replaced or locked by another process; "
-                "records written since may be lost; the broker must stop",
+                "records acknowledged in the last second can be lost; restore the directory and "
+                "restart the broker",
                 self.directory.path,
             )
             self.directory_lost.set()

@@ -113,7 +113,8 @@ async def stopped_or_failed(signals: StopSignals, broker: Broker | ServedBroker)
         await signals.stop_requested()
     elif await signals.unless_stopped(broker.directory_lost.wait()):
         raise CommandFailed(
-            f"data directory {broker.directory.path} was removed or replaced; stopped uncleanly"
+            f"data directory {broker.directory.path} was removed, replaced or locked by another "
+            "process; stopped uncleanly"
         )
 
 

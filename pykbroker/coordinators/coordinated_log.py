@@ -154,7 +154,7 @@ class CoordinatedLog(Generic[AnyState]):
         seconds = self._clock.monotonic() - started
         end_offset = self.partition.log.log_end_offset
         logger.info(
-            "%s: coordinator loaded %d offsets in %.2f s", self.partition, end_offset, seconds
+            "%s: coordinator loaded up to offset %d in %.2f s", self.partition, end_offset, seconds
         )
 
     @property
@@ -283,7 +283,8 @@ class CoordinatedLog(Generic[AnyState]):
             self._fire(name)
         except Exception:
             logger.exception(
-                "%s: internal error; waiting requests get COORDINATOR_NOT_AVAILABLE",
+                "%s: internal error; waiting requests get COORDINATOR_NOT_AVAILABLE and clients "
+                "retry",
                 self.partition,
             )
             self._release_refused(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -209,12 +209,18 @@ class Cleaner:
     def note_failure(self, partition: Partition, error: Exception) -> None:
         """Retries after a transient error; after any other, skips the log until the next start."""
         if isinstance(error, ProcessEnded) or is_transient(error):
-            logger.warning("%s: compaction failed (%s); it is retried", partition, error)
+            logger.warning(
+                "%s: compaction failed (%s); retrying within %g s",
+                partition,
+                error,
+                max(self.settings.log_cleaner_backoff_ms, REST_MS_MIN) / 1000,
+            )
             return
         self.uncleanable.add(name_of(partition))
         reason = str(error) if isinstance(error, STORAGE_ERRORS) else repr(error)
         logger.warning(
-            "%s: compaction failed (%s); the log is not compacted until the next start",
+            "%s: compaction failed (%s); the log is not compacted until the next start; check it "
+            "with 'pykbroker log dump'",
             partition,
             reason,
         )
@@ -307,7 +313,9 @@ def log_report(partition: Partition, report: Report) -> None:
         )
     if stats.keyless_records:
         logger.warning(
-            "%s: compaction removed %d records without a key", partition, stats.keyless_records
+            "%s: compaction removed %d records without a key (not allowed in a compacted topic)",
+            partition,
+            stats.keyless_records,
         )
 
 

@@ -80,18 +80,19 @@ def refusal_of_read(partition: Partition, offset: int, error: Exception) -> Refu
     """The error of a failed read; logs the first of several failures."""
     if isinstance(error, OffsetOutOfRange):
         return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+    is_corrupt = isinstance(error, CorruptLog)
+    code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.KAFKA_STORAGE_ERROR
     if not partition.read_fails:
         partition.read_fails = True
         logger.error(
-            "%s: stored records cannot be read at offset %d (%s); clients get an error and "
-            "retry; the log is silent until a read from disk succeeds",
+            "%s: stored records cannot be read at offset %d (%s); clients get %s; check the disk; "
+            "further failed reads are not logged until a read from disk succeeds",
             partition,
             offset,
             error,
+            code.name,
         )
-    if isinstance(error, CorruptLog):
-        return Refusal(ErrorCode.CORRUPT_MESSAGE)
-    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+    return Refusal(code)
 
 
 def reads_succeed(partition: Partition) -> None:

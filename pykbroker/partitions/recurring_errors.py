@@ -44,7 +44,7 @@ class RecurringErrors:
             self._logged.clear()
         self._logged[work, where] = type(error)
         logger.warning(
-            "%s: %s failed (%s); it is retried every round; the next line reports its success",
+            "%s: %s failed (%s); retried periodically; next logged when it succeeds",
             where,
             work,
             str(error) or type(error).__name__,

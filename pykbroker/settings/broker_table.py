@@ -143,7 +143,7 @@ LOG = (
     Property("log.cleaner.backoff.ms", LONG, 15_000, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Pause of compaction if there is nothing to compact."),
     Property("log.cleaner.dedupe.buffer.size", LONG, 134_217_728, None, MEDIUM, CLUSTER_WIDE,
-        "Memory for the keys of a compaction."),
+        "Memory for the keys of all running compactions."),
     Property("log.cleaner.io.max.bytes.per.second", DOUBLE, 1.7976931348623157e308, None, MEDIUM,
         CLUSTER_WIDE, "Maximum bytes per second that compaction reads and writes."),
 )

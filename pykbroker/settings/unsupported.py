@@ -18,11 +18,11 @@ _UNSUPPORTED = (  # the first matching prefix applies
     ("ssl.", TLS),
     ("security.providers", TLS),
     ("security.inter.broker.protocol", "an encrypted or authenticated listener"),
-    ("delegation.token.secret.key", "delegation tokens"),
-    ("alter.config.policy.class.name", "configuration policies"),
-    ("create.topic.policy.class.name", "topic policies"),
-    ("client.quota.callback.class", "client quotas"),
-    ("config.providers", "configuration providers"),  # without them, ${...} would be literal text
+    ("delegation.token.secret.key", "a delegation token secret"),
+    ("alter.config.policy.class.name", "a configuration policy"),
+    ("create.topic.policy.class.name", "a topic policy"),
+    ("client.quota.callback.class", "a client quota callback"),
+    ("config.providers", "a configuration provider"),  # without them, ${...} would be literal text
     ("remote.log.storage.system.enable", "tiered storage"),
 )
 
@@ -97,11 +97,9 @@ def refuse_unsupported(properties: Mapping[str, str]) -> str | None:
     if not found:
         return None
     names, kinds = sorted(found), list(dict.fromkeys(found[name] for name in sorted(found)))
-    verb, pronoun = "is" if len(kinds) == 1 else "are", "it" if len(names) == 1 else "them"
-    return (
-        f"{', '.join(names)}: {' and '.join(kinds)} {verb} not supported; "
-        f"remove {pronoun} to run without"
-    )
+    verb = "is" if len(kinds) == 1 else "are"
+    removed = "this property" if len(names) == 1 else "these properties"
+    return f"{', '.join(names)}: {' and '.join(kinds)} {verb} not supported; remove {removed}"
 
 
 def unsupported_feature(name: str) -> str | None:

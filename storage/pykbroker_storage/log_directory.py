@@ -91,7 +91,7 @@ class LogDirectory:
             lock = DirectoryLock.take(path)
         except AlreadyLocked:
             raise LogDirectoryLocked(
-                f"{path} is in use by another broker, which holds its lock"
+                f"data directory {path} is locked by another process"
             ) from None
         except OSError as problem:
             raise LogDirectoryUnwritable(f"{path} cannot be used: {problem.strerror}") from problem
@@ -442,7 +442,9 @@ class LogDirectory:
         except FileNotFoundError:
             return None
         except MalformedCheckpoint as problem:
-            logger.warning("%s: %s", path, problem)
+            logger.warning(
+                "%s: topic id is corrupt (%s); assigned to the topic by name", path, problem
+            )
             return None
 
 

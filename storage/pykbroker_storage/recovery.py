@@ -63,7 +63,9 @@ def load(
     if not epochs.entries() and any(segment.size_bytes for segment in segments):
         # A power cut can leave the file empty. Every batch has its epoch, so all are read.
         logger.warning(
-            "%s: %s is lost; verifying every batch to rebuild it", directory, LEADER_EPOCH_FILE
+            "%s: %s is missing or empty; verifying every batch to rebuild it",
+            directory,
+            LEADER_EPOCH_FILE,
         )
         recovery_point, was_clean = (0, False)
     is_intact = was_clean and bool(segments) and _find_end(segments[-1])

@@ -205,12 +205,12 @@ def test_an_invalid_node_id_creates_no_data_directory(tmp_path: Path) -> None:
             {"KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.Standard"},
             (
                 "serve: authorizer.class.name: authorization is not supported; "
-                "remove it to run without\n"
+                "remove this property\n"
             ),
         ),
         (
             {"KAFKA_SSL_KEYSTORE_FILENAME": "kafka.jks"},  # a variable of Apache's start script
-            "container: ssl.keystore.filename: TLS is not supported; remove it to run without\n",
+            "container: ssl.keystore.filename: TLS is not supported; remove this property\n",
         ),
         (
             {"KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:1,2@b:1,3@c:1"},

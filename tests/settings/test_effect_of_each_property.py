@@ -260,5 +260,5 @@ def test_one_message_names_all_unsupported_properties() -> None:
         load_settings(given)
     assert str(refusal.value) == (
         "authorizer.class.name, ssl.keystore.location: authorization and TLS are not supported; "
-        "remove them to run without"
+        "remove these properties"
     )

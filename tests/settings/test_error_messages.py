@@ -179,7 +179,7 @@ BROKER_CHANGES = [
       "[sasl.kerberos.min.time.before.relogin]")),
     ({"metric.reporters": ""}, "cluster", None),
     ({"ssl.provider": "x"}, "broker",
-     "ssl.provider: TLS is not supported; remove it to run without"),
+     "ssl.provider: TLS is not supported; remove this property"),
     ({"ssl.client.auth": "none"}, "broker", None),
     ({"listeners": "PLAINTEXT://:9092"}, "broker", None),
     ({"listeners": "PLAINTEXT://:9093"}, "broker",

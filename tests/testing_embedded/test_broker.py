@@ -213,7 +213,7 @@ def test_invalid_topics_raise_type_error(topics: Any, reason: str) -> None:
 
 
 def test_a_directory_has_one_broker_at_a_time(tmp_path: Path) -> None:
-    with Broker(data=tmp_path), pytest.raises(CannotStart, match="in use by another broker"):
+    with Broker(data=tmp_path), pytest.raises(CannotStart, match="locked by another process"):
         Broker(data=tmp_path).start()
 
 

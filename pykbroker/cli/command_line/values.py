@@ -151,6 +151,10 @@ def offset_spec(text: str) -> OffsetSpec:
         return OffsetSpec(Anchor.OFFSET, offset(text))
     if re.fullmatch(r"-\d+", text):
         return OffsetSpec(Anchor.END, offset(text[1:]))
+    if text[:1].isalpha():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a position, use beginning, end, an offset, -10 or a time"
+        )
     return OffsetSpec(Anchor.TIMESTAMP, timestamp_ms(text))
 
 

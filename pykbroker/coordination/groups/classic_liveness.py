@@ -65,7 +65,7 @@ def leave_group(
 
 
 def reason_of(identity: MemberIdentity) -> str:
-    return (identity.reason or "it gave no reason")[:REASON_LENGTH_MAX]
+    return (identity.reason or "no reason given")[:REASON_LENGTH_MAX]
 
 
 def leave(group: ClassicGroup, identity: MemberIdentity, draft: Draft) -> MemberResponse:

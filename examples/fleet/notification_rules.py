@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from .alerts import SILENCE, Alert
@@ -14,9 +13,9 @@ from .validation import fields_of, text, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 ZONE_OF = {zone.name: zone for zone in ZONES}
-LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class Incident(NamedTuple):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAD_MAX = timedelta(days=6)
 """Older records would soon exceed the retention time of a week."""
 FAST_MOTION = timedelta(hours=1)
-"""Duration of a simulation until it has caught up with the clock."""
+"""Time in which a fast simulation catches up with the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

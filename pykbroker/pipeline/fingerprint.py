@@ -95,7 +95,7 @@ def differences(kept: Mapping[str, str], declared: Mapping[str, str]) -> list[st
 def check_unchanged(
     query: Query, kept: Mapping[str, str], declared: Mapping[str, str], directory: str
 ) -> None:
-    """Raise `DefinitionChanged` that says what changed, and both routes on."""
+    """Raises `DefinitionChanged` with the changes and both remedies."""
     changed = differences(kept, declared)
     if changed:
         raise DefinitionChanged(

@@ -24,8 +24,8 @@ def check_aggregate(
     path, feeders = path_of(pipeline, name), upstream(pipeline, name)
     for it in feeders:
         if it in pipeline.window or it in pipeline.session:
-            words = f"{it} is an aggregate; write it to a topic and read that topic as a source"
-            problems.add(f"{path}.input", words)
+            message = f"{it} is an aggregate; write it to a topic and read that topic as a source"
+            problems.add(f"{path}.input", message)
     check_time(step, path, pipeline, problems)
     if isinstance(step, Session):
         check_session_sinks(pipeline, name, problems)

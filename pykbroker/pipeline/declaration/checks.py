@@ -81,8 +81,8 @@ def check_archive(archive: Archive, path: str, problems: Problems) -> None:
             if getattr(archive, name):
                 problems.add(f"{path}.{name}", "is not supported for delta")
     elif is_url(archive.path):
-        words = 'must be a directory mounted on all Spark nodes; use format "delta" for a URL'
-        problems.add(f"{path}.path", words)
+        message = 'must be a directory mounted on all Spark nodes; use format "delta" for a URL'
+        problems.add(f"{path}.path", message)
     elif archive.staging is not None and is_url(archive.staging):
         problems.add(f"{path}.staging", "should be a directory on the file system of the archive")
 
@@ -142,20 +142,20 @@ def check_columns(source: Source, path: str, problems: Problems) -> None:
     """Checks column names against the schema, if one is declared."""
     for name in source.schema:
         if name.startswith("_"):
-            words = "names with a leading _ are reserved: _key, _topic, _offset..."
-            problems.add(f"{path}.schema.{name}", words)
+            message = "names with a leading _ are reserved: _key, _topic, _offset..."
+            problems.add(f"{path}.schema.{name}", message)
     if not source.schema:
         return
     for index, name in enumerate(source.required):
         if name not in source.schema:
-            words = f"{name} is not a column of the schema{suggestion(name, source.schema)}"
-            problems.add(f"{path}.required[{index}]", words)
+            message = f"{name} is not a column of the schema{suggestion(name, source.schema)}"
+            problems.add(f"{path}.required[{index}]", message)
     if source.event_time is None or source.event_time == "_timestamp":
         return
     kind = source.schema.get(source.event_time)
     if kind is None:
-        words = f"{source.event_time} is not a column of the schema"
-        problems.add(f"{path}.event_time", words + suggestion(source.event_time, source.schema))
+        message = f"{source.event_time} is not a column of the schema"
+        problems.add(f"{path}.event_time", message + suggestion(source.event_time, source.schema))
     elif not kind.strip().lower().startswith("timestamp"):
         problems.add(f"{path}.event_time", f"{source.event_time} is {kind}, not a timestamp")
 

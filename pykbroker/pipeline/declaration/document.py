@@ -34,7 +34,7 @@ def with_tables(page: str) -> str:
 
 def table_of(kind: type) -> str:
     rows = [
-        f"| `{name}` | {key.kind.words} | {default_of(kind, name)} | {key.says} |\n"
+        f"| `{name}` | {key.kind.words} | {default_of(kind, name)} | {key.meaning} |\n"
         for name, key in keys_of(kind).items()
     ]
     return HEAD + "".join(rows)

@@ -35,7 +35,7 @@ class Key:
     """Annotation of a field: its kind and its meaning, for documents and errors."""
 
     kind: Kind
-    says: str
+    meaning: str
 
 
 def of_text(words: str, is_right: Callable[[str], bool]) -> Kind:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     path: str
-    words: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.words}" if self.path else self.words
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class DeclarationRefused(Exception):
@@ -33,8 +33,8 @@ class Problems:
 
     found: list[Problem] = field(default_factory=list)
 
-    def add(self, path: str, words: str) -> None:
-        self.found.append(Problem(path=path, words=words))
+    def add(self, path: str, message: str) -> None:
+        self.found.append(Problem(path=path, message=message))
 
     def raise_if_any(self) -> None:
         if self.found:

@@ -29,7 +29,7 @@ def read_pipeline(file: Path) -> Pipeline:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
-        raise DeclarationRefused([Problem(path=str(file), words=reason)]) from failure
+        raise DeclarationRefused([Problem(path=str(file), message=reason)]) from failure
     return read_text(text)
 
 
@@ -37,7 +37,9 @@ def read_text(text: str) -> Pipeline:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
-        raise DeclarationRefused([Problem(path="", words=f"invalid TOML: {failure}")]) from failure
+        raise DeclarationRefused(
+            [Problem(path="", message=f"invalid TOML: {failure}")]
+        ) from failure
     return declare(document)
 
 
@@ -89,7 +91,7 @@ def read_keys(
             known = (*keys, *SECTIONS) if kind is Pipeline else tuple(keys)
             problems.add(below(path, name), f"unknown key{suggestion(name, known)}")
     for name in sorted(required_keys(kind) - table.keys()):
-        problems.add(below(path, name), f"is missing: {keys[name].says}")
+        problems.add(below(path, name), f"is missing: {keys[name].meaning}")
     return {
         name: key.kind.read(table[name], below(path, name), problems)
         for name, key in keys.items()

@@ -141,7 +141,7 @@ def parsed(frame: DataFrame, source: Source) -> DataFrame:
 
 
 def value_column(source: Source) -> Column:
-    """The value as a struct; what does not fit the schema leaves `_broken` in it."""
+    """Returns the parsed value as a struct; `_broken` is set if the value is invalid."""
     options = {"mode": "PERMISSIVE", **source.parser}
     match source.format:
         case Format.AVRO:

@@ -17,7 +17,7 @@ for finding in check(history):
 
 from pykbroker.testing.history.checking import check, expect_sound
 from pykbroker.testing.history.deliveries import Deliveries, count_deliveries
-from pykbroker.testing.history.events import Event, Isolation, Outcome, Place, Record
+from pykbroker.testing.history.events import Event, Isolation, Outcome, Place, Record, RecordId
 from pykbroker.testing.history.findings import Anomaly, Finding
 from pykbroker.testing.history.json_lines import MalformedHistoryError
 from pykbroker.testing.history.recording import (
@@ -41,6 +41,7 @@ __all__ = [
     "Outcome",
     "Place",
     "Record",
+    "RecordId",
     "Sending",
     "Transaction",
     "check",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pykbroker.testing.history.events import Place
+from pykbroker.testing.history.events import RecordId
 from pykbroker.testing.history.evidence import Evidence, Found
 from pykbroker.testing.history.recording import History
 
@@ -64,8 +64,8 @@ def count_deliveries(
     `origin` returns the input value for an output value.
     """
     evidence = Evidence(history.events)
-    inputs = {it.value: it.place for it in _read(evidence, source)}
-    outputs = [(it.place, origin(it.value)) for it in _read(evidence, sink)]
+    inputs = {it.value: it.record_id for it in _read(evidence, source)}
+    outputs = [(it.record_id, origin(it.value)) for it in _read(evidence, sink)]
     times = Counter(value for _, value in outputs)
     return Deliveries(
         times={value: times[value] for value in inputs},
@@ -75,18 +75,18 @@ def count_deliveries(
 
 
 def _read(evidence: Evidence, topic: str) -> list[Found]:
-    found = [it for it in evidence.at_places() if it.place.topic == topic and it.is_read]
-    return sorted((it for it in found if it.is_committed), key=lambda it: it.place)
+    found = [it for it in evidence.at_record_ids() if it.record_id.topic == topic and it.is_read]
+    return sorted((it for it in found if it.is_committed), key=lambda it: it.record_id)
 
 
 def _out_of_order(
-    outputs: list[tuple[Place, str]], inputs: dict[str, Place]
+    outputs: list[tuple[RecordId, str]], inputs: dict[str, RecordId]
 ) -> list[tuple[str, str]]:
     """Compares the order for each pair of an input and an output partition."""
     by_partitions: dict[tuple[int, int], list[str]] = defaultdict(list)
-    for place, value in outputs:
+    for record_id, value in outputs:
         if value in inputs:
-            by_partitions[place.partition, inputs[value].partition].append(value)
+            by_partitions[record_id.partition, inputs[value].partition].append(value)
     return [
         (earlier, later)
         for values in by_partitions.values()

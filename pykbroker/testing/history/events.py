@@ -43,7 +43,7 @@ class MoveReason(StrEnum):
     SOUGHT = "sought"
 
 
-class Place(NamedTuple):
+class RecordId(NamedTuple):
     """Topic, partition and offset of a record."""
 
     topic: str
@@ -52,6 +52,10 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition} at offset {self.offset}"
+
+
+Place = RecordId
+"""Former name, kept for existing imports."""
 
 
 class Record(NamedTuple):
@@ -63,8 +67,13 @@ class Record(NamedTuple):
     value: str
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition, self.offset)
+    def record_id(self) -> RecordId:
+        return RecordId(self.topic, self.partition, self.offset)
+
+    @property
+    def place(self) -> RecordId:
+        """Former name of `record_id`."""
+        return self.record_id
 
 
 class Position(NamedTuple):

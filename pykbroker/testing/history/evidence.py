@@ -11,8 +11,8 @@ from pykbroker.testing.history.events import (
     Event,
     Isolation,
     Outcome,
-    Place,
     Polled,
+    RecordId,
     SendEnded,
     SendStarted,
     TransactionBegun,
@@ -61,12 +61,12 @@ class Sent:
     ended: SendEnded | None = None
 
     @property
-    def place(self) -> Place | None:
+    def record_id(self) -> RecordId | None:
         """The position in the producer's acknowledgement."""
         ended = self.ended
         if ended is None or ended.partition is None or ended.offset is None:
             return None
-        return Place(self.started.topic, ended.partition, ended.offset)
+        return RecordId(self.started.topic, ended.partition, ended.offset)
 
     @property
     def outcome(self) -> Outcome:
@@ -97,7 +97,7 @@ class Sent:
         return True
 
     def may_be_in(self, partition: int) -> bool:
-        return self.place is None and self.started.partition in {None, partition}
+        return self.record_id is None and self.started.partition in {None, partition}
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -111,7 +111,7 @@ class Sent:
 class Found:
     """A value at a position that producers, readers or both have reported."""
 
-    place: Place
+    record_id: RecordId
     value: str
     acknowledged: list[Sent] = field(default_factory=list)
     polls: list[Polled] = field(default_factory=list)
@@ -146,7 +146,7 @@ class Evidence:
     def __init__(self, events: Iterable[Event]) -> None:
         self.sent: list[Sent] = []
         self.transactions: dict[tuple[str, int], KnownTransaction] = {}
-        self.found: dict[Place, dict[str, Found]] = defaultdict(dict)
+        self.found: dict[RecordId, dict[str, Found]] = defaultdict(dict)
         self.by_value: dict[tuple[str, str], list[Sent]] = defaultdict(list)
         self._sends: dict[tuple[str, int], Sent] = {}
         for event in events:
@@ -154,30 +154,32 @@ class Evidence:
                 self._take(event)
             except KeyError:
                 raise MalformedHistoryError(f"event without a matching start: {event}") from None
-        self._place_acknowledged()
+        self._add_acknowledged()
         self._find_senders()
-        self.contested = {place for place, found in self.found.items() if len(found) > 1}
-        self.read_values = {(it.place.topic, it.value) for it in self.at_places() if it.is_read}
+        self.contested = {record_id for record_id, found in self.found.items() if len(found) > 1}
+        self.read_values = {
+            (it.record_id.topic, it.value) for it in self.at_record_ids() if it.is_read
+        }
         self.evidently_committed = set(self._read_transactions())
 
-    def at_places(self) -> Iterator[Found]:
+    def at_record_ids(self) -> Iterator[Found]:
         """Yields the record at each position, except positions with contradicting values."""
-        for place, found in self.found.items():
-            if place not in self.contested:
+        for record_id, found in self.found.items():
+            if record_id not in self.contested:
                 yield from found.values()
 
     def at(self, sent: Sent) -> Found | None:
         """The record of an acknowledged send; None if its position is unknown or contested."""
-        if sent.place is None or sent.place in self.contested:
+        if sent.record_id is None or sent.record_id in self.contested:
             return None
-        return self.found[sent.place][sent.started.value]
+        return self.found[sent.record_id][sent.started.value]
 
     def _read_transactions(self) -> Iterator["KnownTransaction"]:
         """Yields committed transactions of which a record was read.
 
         A record that read_committed returned proves that its transaction is committed.
         """
-        for found in self.at_places():
+        for found in self.at_record_ids():
             senders = {it.transaction for it in found.senders} if found.is_read else set()
             transaction = senders.pop() if len(senders) == 1 else None
             if transaction is None or transaction.commit_state is CommitState.NOT_COMMITTED:
@@ -200,7 +202,7 @@ class Evidence:
                 self.transactions[event.client, event.transaction].ended = event
             case Polled():
                 for record in event.records:
-                    self._at(record.place, record.value).polls.append(event)
+                    self._at(record.record_id, record.value).polls.append(event)
             case _:
                 pass
 
@@ -215,10 +217,10 @@ class Evidence:
         self._sends[event.client, event.send] = sent
         self.by_value[event.topic, event.value].append(sent)
 
-    def _place_acknowledged(self) -> None:
+    def _add_acknowledged(self) -> None:
         for sent in self.sent:
-            if sent.outcome is Outcome.OK and sent.place is not None:
-                self._at(sent.place, sent.started.value).acknowledged.append(sent)
+            if sent.outcome is Outcome.OK and sent.record_id is not None:
+                self._at(sent.record_id, sent.started.value).acknowledged.append(sent)
 
     def _find_senders(self) -> None:
         for by_value in self.found.values():
@@ -226,12 +228,12 @@ class Evidence:
                 found.senders = found.acknowledged or self._possible_senders(found)
 
     def _possible_senders(self, found: Found) -> list[Sent]:
-        of_this_value = self.by_value.get((found.place.topic, found.value), [])
-        unanswered = [it for it in of_this_value if it.may_be_in(found.place.partition)]
+        of_this_value = self.by_value.get((found.record_id.topic, found.value), [])
+        unanswered = [it for it in of_this_value if it.may_be_in(found.record_id.partition)]
         return unanswered or of_this_value
 
-    def _at(self, place: Place, value: str) -> Found:
-        by_value = self.found[place]
+    def _at(self, record_id: RecordId, value: str) -> Found:
+        by_value = self.found[record_id]
         if value not in by_value:
-            by_value[value] = Found(place=place, value=value)
+            by_value[value] = Found(record_id=record_id, value=value)
         return by_value[value]

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from pykbroker.testing.history.events import Outcome, Place
+from pykbroker.testing.history.events import Outcome, RecordId
 from pykbroker.testing.history.evidence import CommitState, Evidence, KnownTransaction, Sent
 from pykbroker.testing.history.findings import Anomaly, Finding
 from pykbroker.testing.history.read_spans import ReadSpan
@@ -16,7 +16,7 @@ def lost_records(evidence: Evidence, spans: Sequence[ReadSpan]) -> Iterator[Find
     for sent in evidence.sent:
         if not _must_be_readable(sent, evidence) or _is_read(sent, evidence):
             continue
-        if sent.place is None or sent.place not in passed:
+        if sent.record_id is None or sent.record_id not in passed:
             yield _missing(Anomaly.UNSEEN, sent, "but no client has read that far")
         elif sent.transaction in evidence.evidently_committed:
             torn[sent.transaction].append(sent)
@@ -38,10 +38,10 @@ class PassedPositions:
                 ranges[span.topic, span.partition].append((start, max(offsets)))
         self._ranges = {partition: _merged(sorted(found)) for partition, found in ranges.items()}
 
-    def __contains__(self, place: Place) -> bool:
-        ranges = self._ranges.get((place.topic, place.partition), [])
-        index = bisect_left(ranges, (place.offset + 1,)) - 1
-        return index >= 0 and place.offset <= ranges[index][1]
+    def __contains__(self, record_id: RecordId) -> bool:
+        ranges = self._ranges.get((record_id.topic, record_id.partition), [])
+        index = bisect_left(ranges, (record_id.offset + 1,)) - 1
+        return index >= 0 and record_id.offset <= ranges[index][1]
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -65,14 +65,14 @@ def _must_be_readable(sent: Sent, evidence: Evidence) -> bool:
 
 def _is_read(sent: Sent, evidence: Evidence) -> bool:
     """True also for contested positions: those are a finding of their own."""
-    if sent.place is None:
+    if sent.record_id is None:
         return (sent.started.topic, sent.started.value) in evidence.read_values
     found = evidence.at(sent)
     return found is None or found.is_read
 
 
 def _missing(anomaly: Anomaly, sent: Sent, how: str) -> Finding:
-    where = sent.place or f"an unknown offset of {sent.started.topic}"
+    where = sent.record_id or f"an unknown offset of {sent.started.topic}"
     record = f"{sent.started.value!r} of {sent.started.client}"
     return Finding(
         anomaly=anomaly,
@@ -83,7 +83,7 @@ def _missing(anomaly: Anomaly, sent: Sent, how: str) -> Finding:
 
 def _torn(transaction: KnownTransaction, missing: Sequence[Sent], evidence: Evidence) -> Finding:
     read = [it for it in transaction.sends if _is_read(it, evidence)]
-    absent = ", ".join(f"{it.started.value!r} at {it.place}" for it in missing)
+    absent = ", ".join(f"{it.started.value!r} at {it.record_id}" for it in missing)
     return Finding(
         anomaly=Anomaly.TORN_TRANSACTION,
         sentence=f"{transaction.name}: {len(read)} records were read, missing: {absent}",

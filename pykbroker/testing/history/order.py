@@ -38,22 +38,22 @@ def records_skipped(evidence: Evidence, spans: Iterable[ReadSpan]) -> Iterator[F
 def sends_out_of_order(evidence: Evidence) -> Iterator[Finding]:
     last: dict[tuple[str, str, int], Sent] = {}
     for sent in evidence.sent:
-        place = sent.place
-        if place is None or place in evidence.contested:
+        record_id = sent.record_id
+        if record_id is None or record_id in evidence.contested:
             continue
-        producer = (sent.started.client, place.topic, place.partition)
+        producer = (sent.started.client, record_id.topic, record_id.partition)
         before = last.get(producer)
         last[producer] = sent
-        if before is not None and before.place is not None and place <= before.place:
+        if before is not None and before.record_id is not None and record_id <= before.record_id:
             yield _sent_out_of_order(before, sent)
 
 
 def _offsets_to_be_read(evidence: Evidence) -> dict[tuple[str, int], list[int]]:
     """The offsets of committed records that were read, sorted, per partition."""
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for it in evidence.at_places():
+    for it in evidence.at_record_ids():
         if it.is_read and _must_be_visible(it):
-            found[it.place.topic, it.place.partition].append(it.place.offset)
+            found[it.record_id.topic, it.record_id.partition].append(it.record_id.offset)
     for offsets in found.values():
         offsets.sort()
     return found
@@ -84,6 +84,6 @@ def _sent_out_of_order(before: Sent, after: Sent) -> Finding:
     return Finding(
         anomaly=Anomaly.INTERNAL_NON_MONOTONIC_SEND if inside else Anomaly.NON_MONOTONIC_SEND,
         sentence=f"{after.started.client} sent {before.started.value!r}, then "
-        f"{after.started.value!r}; stored as {before.place} and {after.place}",
+        f"{after.started.value!r}; stored as {before.record_id} and {after.record_id}",
         evidence=tuple(it for it in (before.ended, after.ended) if it is not None),
     )

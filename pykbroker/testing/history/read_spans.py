@@ -77,10 +77,10 @@ def _span_of(
     running: dict[tuple[str, int], ReadSpan],
     found: list[ReadSpan],
 ) -> ReadSpan:
-    place = (record.topic, record.partition)
-    if place not in running:
-        running[place] = ReadSpan(
+    partition = (record.topic, record.partition)
+    if partition not in running:
+        running[partition] = ReadSpan(
             client=poll.client, topic=record.topic, partition=record.partition, start=None
         )
-        found.append(running[place])
-    return running[place]
+        found.append(running[partition])
+    return running[partition]

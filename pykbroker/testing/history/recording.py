@@ -148,9 +148,9 @@ class Client:
         self._moved(MoveReason.SOUGHT, [(topic, partition, offset)])
 
     def _moved(
-        self, move: MoveReason, places: Iterable[tuple[str, int] | tuple[str, int, int | None]]
+        self, move: MoveReason, given: Iterable[tuple[str, int] | tuple[str, int, int | None]]
     ) -> None:
-        positions = tuple(Position(it[0], it[1], it[2] if len(it) == 3 else None) for it in places)
+        positions = tuple(Position(it[0], it[1], it[2] if len(it) == 3 else None) for it in given)
         self._add(
             Moved(client=self.name, at_ns=time.monotonic_ns(), move=move, positions=positions)
         )
@@ -166,7 +166,9 @@ class Client:
                 at_ns=time.monotonic_ns(),
                 commit=commit,
                 group=group,
-                positions=tuple(Position(*place, offset) for place, offset in offsets.items()),
+                positions=tuple(
+                    Position(*partition, offset) for partition, offset in offsets.items()
+                ),
                 transaction=self._open,
             )
         )

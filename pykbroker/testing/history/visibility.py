@@ -9,12 +9,12 @@ from pykbroker.testing.history.findings import Anomaly, Finding
 
 
 def inconsistent_offsets(evidence: Evidence) -> Iterator[Finding]:
-    for place in sorted(evidence.contested):
-        by_value = evidence.found[place]
+    for record_id in sorted(evidence.contested):
+        by_value = evidence.found[record_id]
         values = " and ".join(repr(it) for it in by_value)
         yield Finding(
             anomaly=Anomaly.INCONSISTENT_OFFSETS,
-            sentence=f"{place} holds {values}",
+            sentence=f"{record_id} holds {values}",
             evidence=tuple(it for found in by_value.values() for it in _witnesses(found)),
         )
 
@@ -22,18 +22,18 @@ def inconsistent_offsets(evidence: Evidence) -> Iterator[Finding]:
 def records_never_sent(evidence: Evidence) -> Iterator[Finding]:
     """Checks only topics that clients of the history write to."""
     topics = {topic for topic, _ in evidence.by_value}
-    for found in evidence.at_places():
-        if not found.senders and found.place.topic in topics:
+    for found in evidence.at_record_ids():
+        if not found.senders and found.record_id.topic in topics:
             yield Finding(
                 anomaly=Anomaly.NEVER_SENT,
-                sentence=f"{found.value!r} at {found.place} was not sent by any client",
+                sentence=f"{found.value!r} at {found.record_id} was not sent by any client",
                 evidence=tuple(found.polls[:1]),
             )
 
 
 def records_read_wrongly(evidence: Evidence) -> Iterator[Finding]:
     """Rejected and aborted records, and records that were read before the commit was requested."""
-    for found in evidence.at_places():
+    for found in evidence.at_record_ids():
         if not found.senders or not found.is_read:
             continue
         aborted = next(_polls_of_uncommitted(found), None)
@@ -47,15 +47,15 @@ def records_read_wrongly(evidence: Evidence) -> Iterator[Finding]:
 
 def duplicates(evidence: Evidence) -> Iterator[Finding]:
     by_value: dict[tuple[str, str], list[Found]] = defaultdict(list)
-    for found in evidence.at_places():
+    for found in evidence.at_record_ids():
         if found.is_committed:
-            by_value[found.place.topic, found.value].append(found)
+            by_value[found.record_id.topic, found.value].append(found)
     for (_, value), copies in by_value.items():
         if len(copies) > 1:
-            places = " and ".join(str(it.place) for it in copies)
+            record_ids = " and ".join(str(it.record_id) for it in copies)
             yield Finding(
                 anomaly=Anomaly.DUPLICATE,
-                sentence=f"{value!r} is stored {len(copies)} times: {places}",
+                sentence=f"{value!r} is stored {len(copies)} times: {record_ids}",
                 evidence=tuple(it for found in copies for it in _witnesses(found)),
             )
 
@@ -84,7 +84,7 @@ def _wrongly_read(anomaly: Anomaly, found: Found, poll: Polled) -> Finding:
     origin = f"of {sent.transaction.name}" if sent.transaction else f"sent by {sent.started.client}"
     return Finding(
         anomaly=anomaly,
-        sentence=f"{poll.client} read {found.value!r} at {found.place}, {origin}",
+        sentence=f"{poll.client} read {found.value!r} at {found.record_id}, {origin}",
         evidence=(*sent.events, poll),
     )
 

@@ -94,7 +94,7 @@ class RecordedLog:
             None,
         )
 
-    def knows(self, offset: int) -> bool:
+    def has(self, offset: int) -> bool:
         return offset in self.requested or offset in self.refusals or self.at(offset) is not None
 
     def aborted_in(self, pieces: list[Piece]) -> list[AbortedTransaction]:
@@ -143,17 +143,17 @@ class FetchReplay:
 
     def add(self, recorded: Recorded) -> None:
         requested = self._session(recorded)
-        for place, offset in requested.items():
-            self._logs.setdefault(place, RecordedLog()).requested.add(offset)
+        for topic_partition, offset in requested.items():
+            self._logs.setdefault(topic_partition, RecordedLog()).requested.add(offset)
         answer: Any = recorded.answer
         for topic in answer.responses if answer is not None else ():
             name = self._names.of(topic.topic, topic.topic_id)
             for row in topic.partitions:
-                place = name, row.partition_index
-                if place in requested:
+                topic_partition = name, row.partition_index
+                if topic_partition in requested:
                     line = recorded.exchange.answered_line
-                    before = self._written.count_before(place, line)
-                    self._logs[place].add(requested[place], row, before)
+                    before = self._written.count_before(topic_partition, line)
+                    self._logs[topic_partition].add(requested[topic_partition], row, before)
 
     def _session(self, recorded: Recorded) -> dict[TopicPartition, int]:
         """The partitions and offsets of a request, including those of its fetch session."""
@@ -169,9 +169,9 @@ class FetchReplay:
             requested |= {(name, it.partition): it.fetch_offset for it in topic.partitions}
         return requested
 
-    def end_of(self, place: TopicPartition) -> int:
+    def end_of(self, topic_partition: TopicPartition) -> int:
         """The highest offset that was requested; -1 if none was."""
-        log = self._logs.get(place)
+        log = self._logs.get(topic_partition)
         return max(log.requested, default=-1) if log is not None else -1
 
     def answer(self, header: RequestHeader, request: Any) -> tuple[FetchResponse, bool]:
@@ -194,14 +194,14 @@ class FetchReplay:
     def _row(
         self, header: RequestHeader, request: Any, topic: Any, requested: Any
     ) -> PartitionData:
-        place = self._names.of(topic.topic, topic.topic_id), requested.partition
-        log = self._logs.get(place)
+        topic_partition = self._names.of(topic.topic, topic.topic_id), requested.partition
+        log = self._logs.get(topic_partition)
         offset = requested.fetch_offset
-        if log is None or not log.knows(offset):
-            raise Unrecorded(unknown(header, place, offset, log))
+        if log is None or not log.has(offset):
+            raise Unrecorded(unknown(header, topic_partition, offset, log))
         if offset in log.refusals and log.at(offset) is None:
             return log.refusals[offset].replace(partition_index=requested.partition)
-        written = self._written.counts.get(place, 0)
+        written = self._written.counts.get(topic_partition, 0)
         pieces = list(log.from_offset(offset, written, min(request.max_bytes, ANSWER_BYTES_MAX)))
         end = pieces[-1].next_offset if pieces else offset
         return PartitionData(
@@ -216,10 +216,10 @@ class FetchReplay:
 
 
 def unknown(
-    header: RequestHeader, place: TopicPartition, offset: int, log: RecordedLog | None
+    header: RequestHeader, topic_partition: TopicPartition, offset: int, log: RecordedLog | None
 ) -> Difference:
     name = f"{api_name(ApiKey.FETCH)} v{header.api_version} of client {header.client_id!r}"
-    where = f"{place[0]}-{place[1]}"
+    where = f"{topic_partition[0]}-{topic_partition[1]}"
     if log is None:
         return Difference(what=f"{name}: {where} was not read in the recording")
     known = log.requested | set(log.pieces)

@@ -27,12 +27,12 @@ class OffsetCommits:
         self._reached: dict[tuple[str, str, int], int] = {}
 
     def add(self, recorded: Recorded) -> None:
-        for which, offset in self._offsets(recorded.request):
-            self._reached[which] = max(offset, self._reached.get(which, -1))
+        for key, offset in self._offsets(recorded.request):
+            self._reached[key] = max(offset, self._reached.get(key, -1))
 
     def answer(self, request: Any) -> OffsetCommitResponse | None:
         """Returns None if an offset is too high or the group has no recorded commit there."""
-        if not all(self._is_reached(which, offset) for which, offset in self._offsets(request)):
+        if not all(self._is_reached(key, offset) for key, offset in self._offsets(request)):
             return None
         return OffsetCommitResponse(
             topics=[
@@ -50,10 +50,10 @@ class OffsetCommits:
             ]
         )
 
-    def _is_reached(self, which: tuple[str, str, int], offset: int) -> bool:
-        _, topic, partition = which
+    def _is_reached(self, key: tuple[str, str, int], offset: int) -> bool:
+        _, topic, partition = key
         read_up_to = self._fetched.end_of((topic, partition))
-        return which in self._reached and offset <= max(self._reached[which], read_up_to)
+        return key in self._reached and offset <= max(self._reached[key], read_up_to)
 
     def _offsets(self, request: Any) -> Iterator[tuple[tuple[str, str, int], int]]:
         for topic in request.topics:

@@ -44,16 +44,16 @@ class PartitionAnswers:
         header = recorded.exchange.header
         if header.api_key not in DIVISIBLE or recorded.answer is None:
             return
-        for place, part in parts_of(recorded.request):
-            answer = part_at(recorded.answer, place)
+        for topic_partition, part in parts_of(recorded.request):
+            answer = part_at(recorded.answer, topic_partition)
             if answer is not None:
-                self._answers.setdefault(which(header, part), []).append(answer)
+                self._answers.setdefault(request_key(header, part), []).append(answer)
 
     def answer(self, header: RequestHeader, request: Message) -> Message | None:
         """Returns None if a partition has no matching recorded request."""
         if header.api_key not in DIVISIBLE:
             return None
-        found = [self._next(which(header, part)) for _, part in parts_of(request)]
+        found = [self._next(request_key(header, part)) for _, part in parts_of(request)]
         known = [it for it in found if it is not None]
         if not known or len(known) < len(found):
             return None
@@ -67,18 +67,18 @@ class PartitionAnswers:
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
-def which(header: RequestHeader, part: Message) -> Which:
+def request_key(header: RequestHeader, part: Message) -> Which:
     return header.api_key, header.api_version, repr(comparable(part, header.api_version))
 
 
 def parts_of(message: Message) -> Iterator[tuple[TopicPartition, Message]]:
-    for place in places_in(message):
-        part = part_at(message, place)
+    for topic_partition in topic_partitions_in(message):
+        part = part_at(message, topic_partition)
         if part is not None:
-            yield place, part
+            yield topic_partition, part
 
 
-def places_in(message: Message) -> list[TopicPartition]:
+def topic_partitions_in(message: Message) -> list[TopicPartition]:
     found: list[TopicPartition] = []
 
     def note(topic: str, partition: int | None) -> bool:
@@ -89,5 +89,5 @@ def places_in(message: Message) -> list[TopicPartition]:
     return found
 
 
-def part_at(message: Message, place: TopicPartition) -> Any:
-    return PartitionFilter(lambda *found: found == place, {}).split(message)[0]
+def part_at(message: Message, topic_partition: TopicPartition) -> Any:
+    return PartitionFilter(lambda *found: found == topic_partition, {}).split(message)[0]

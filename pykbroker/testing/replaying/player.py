@@ -178,7 +178,7 @@ class Replay:
         """Waits up to ORDER_SECONDS_MAX for requests that the recording has before the response."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ORDER_SECONDS_MAX
-        while missing := script.outstanding(reply.meanwhile):
+        while missing := script.outstanding(reply.lines_between):
             if loop.time() >= deadline:
                 script.give_up(missing)
             await asyncio.sleep(POLL_INTERVAL_SECONDS)

@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 class WrittenRow(NamedTuple):
     row: Row
-    place: TopicPartition
+    topic_partition: TopicPartition
     offset: int
     """-1 for a rejected or unacknowledged record."""
     answer: PartitionProduceResponse
@@ -62,39 +62,39 @@ class ProducedRecords:
         """Number of records per partition that the replay has received."""
 
     def add(self, recorded: Recorded) -> None:
-        answers = answers_by_place(recorded.answer, self._names)
+        answers = answers_by_partition(recorded.answer, self._names)
         line = recorded.exchange.line
-        for place, partition in self._partitions(recorded.request):
-            answer = answers.get(place) or PartitionProduceResponse(
-                index=place[1], error_code=0, base_offset=-1
+        for topic_partition, partition in self._partitions(recorded.request):
+            answer = answers.get(topic_partition) or PartitionProduceResponse(
+                index=topic_partition[1], error_code=0, base_offset=-1
             )
-            streams = self._streams.setdefault(place, {})
+            streams = self._streams.setdefault(topic_partition, {})
             rows = streams.setdefault(recorded.exchange.header.client_id, deque())
-            new = [it for it in batches_in(partition) if not self._is_retry(place, it)]
+            new = [it for it in batches_in(partition) if not self._is_retry(topic_partition, it)]
             for number, row in enumerate(row for batch in new for row in rows_of(batch)):
                 offset = answer.base_offset + number if answer.base_offset >= 0 else -1
-                rows.append(WrittenRow(row, place, offset, answer, line))
-                self._recorded_lines.setdefault(place, []).append(line)
+                rows.append(WrittenRow(row, topic_partition, offset, answer, line))
+                self._recorded_lines.setdefault(topic_partition, []).append(line)
 
-    def _is_retry(self, place: TopicPartition, batch: RecordBatch) -> bool:
+    def _is_retry(self, topic_partition: TopicPartition, batch: RecordBatch) -> bool:
         """True for a batch that an idempotent producer has repeated."""
         if batch.producer_id == NO_PRODUCER_ID:
             return False
-        which = place, batch.producer_id, batch.producer_epoch, batch.base_sequence
-        if which in self._batches:
+        batch_id = topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
+        if batch_id in self._batches:
             return True
-        self._batches.add(which)
+        self._batches.add(batch_id)
         return False
 
-    def count_before(self, place: TopicPartition, line: int) -> int:
+    def count_before(self, topic_partition: TopicPartition, line: int) -> int:
         """Number of records that were sent to a partition before this line of the recording."""
-        return sum(1 for it in self._recorded_lines.get(place, ()) if it < line)
+        return sum(1 for it in self._recorded_lines.get(topic_partition, ()) if it < line)
 
     def answer(self, header: RequestHeader, request: Any) -> ProduceResponse | None:
         """Returns None for acks=0."""
         answers = {
-            place: self._answer(place, header, partition)
-            for place, partition in self._partitions(request)
+            topic_partition: self._answer(topic_partition, header, partition)
+            for topic_partition, partition in self._partitions(request)
         }
         if request.acks == 0:
             return None
@@ -113,33 +113,33 @@ class ProducedRecords:
         )
 
     def _answer(
-        self, place: TopicPartition, header: RequestHeader, partition: Any
+        self, topic_partition: TopicPartition, header: RequestHeader, partition: Any
     ) -> PartitionProduceResponse:
         """The recorded response. Unrecorded records get INVALID_RECORD, which is not retried."""
         rows = [row for batch in batches_in(partition) for row in rows_of(batch)]
         try:
-            found = self._take(place, header, rows)
+            found = self._take(topic_partition, header, rows)
         except Unrecorded as unrecorded:
             self._differences.add(unrecorded.difference)
             return PartitionProduceResponse(
-                index=place[1],
+                index=topic_partition[1],
                 error_code=ErrorCode.INVALID_RECORD,
                 base_offset=-1,
                 error_message=str(unrecorded),
             )
-        for it in found:  # counted for the recorded partition, from which it is fetched
-            self.counts[it.place] = self.counts.get(it.place, 0) + 1
-        return found[0].answer.replace(index=place[1], base_offset=found[0].offset)
+        for it in found:  # counted for the recorded partition, from batch_id it is fetched
+            self.counts[it.topic_partition] = self.counts.get(it.topic_partition, 0) + 1
+        return found[0].answer.replace(index=topic_partition[1], base_offset=found[0].offset)
 
     def _take(
-        self, place: TopicPartition, header: RequestHeader, rows: list[Row]
+        self, topic_partition: TopicPartition, header: RequestHeader, rows: list[Row]
     ) -> list[WrittenRow]:
-        for stream in self._candidates(place, header.client_id, rows):
+        for stream in self._candidates(topic_partition, header.client_id, rows):
             if [it.row for it in islice(stream, len(rows))] == rows:
                 return [stream.popleft() for _ in rows]
-        gathered = self._gather(place[0], rows)
+        gathered = self._gather(topic_partition[0], rows)
         if gathered is None:
-            raise Unrecorded(self._difference(place, header, rows))
+            raise Unrecorded(self._difference(topic_partition, header, rows))
         return gathered
 
     def _gather(self, topic: str, rows: list[Row]) -> list[WrittenRow] | None:
@@ -169,25 +169,27 @@ class ProducedRecords:
         return [it for _, it in found]
 
     def _candidates(
-        self, place: TopicPartition, client_id: str | None, rows: list[Row]
+        self, topic_partition: TopicPartition, client_id: str | None, rows: list[Row]
     ) -> Iterator[deque[WrittenRow]]:
         """Yields the client's stream of the partition, then other streams that can match."""
-        topic, _ = place
-        places = [place]
+        topic, _ = topic_partition
+        topic_partitions = [topic_partition]
         if all(row.key is None for row in rows):
-            places += sorted(it for it in self._streams if it[0] == topic and it != place)
-        for each in places:
+            topic_partitions += sorted(
+                it for it in self._streams if it[0] == topic and it != topic_partition
+            )
+        for each in topic_partitions:
             streams = self._streams.get(each, {})
             if client_id in streams:
                 yield streams[client_id]
             yield from (stream for name, stream in streams.items() if name != client_id)
 
     def _difference(
-        self, place: TopicPartition, header: RequestHeader, rows: list[Row]
+        self, topic_partition: TopicPartition, header: RequestHeader, rows: list[Row]
     ) -> Difference:
         name = f"{api_name(header.api_key)} of client {header.client_id!r}"
-        where = f"{place[0]}-{place[1]}"
-        for stream in self._candidates(place, header.client_id, rows):
+        where = f"{topic_partition[0]}-{topic_partition[1]}"
+        for stream in self._candidates(topic_partition, header.client_id, rows):
             for requested, expected in zip(rows, stream, strict=False):
                 if requested != expected.row:
                     return Difference(
@@ -215,7 +217,7 @@ class ProducedRecords:
                 yield (name, partition.index), partition
 
 
-def answers_by_place(
+def answers_by_partition(
     answer: Any, names: TopicNames
 ) -> dict[TopicPartition, PartitionProduceResponse]:
     return {

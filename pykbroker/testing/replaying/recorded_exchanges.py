@@ -71,14 +71,14 @@ class RecordedExchanges:
 
     def find(self, header: RequestHeader, request: Message) -> Recorded | None:
         like = repr(comparable(request, header.api_version))
-        alike = self._by_request.get((header.api_key, header.api_version, like), [])
-        for recorded in alike:
+        matching = self._by_request.get((header.api_key, header.api_version, like), [])
+        for recorded in matching:
             if not recorded.is_used:
                 recorded.is_used = True
                 return recorded
-        if header.api_key in CHANGES or not alike:
+        if header.api_key in CHANGES or not matching:
             return None
-        return next((it for it in reversed(alike) if not it.is_refusal), alike[-1])
+        return next((it for it in reversed(matching) if not it.is_refusal), matching[-1])
 
     def heartbeat_response(self, heartbeat: Any) -> Message | None:
         """The response to a heartbeat of a consumer group member without an assignment change."""

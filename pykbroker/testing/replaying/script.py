@@ -54,7 +54,7 @@ class Reply(NamedTuple):
     """The version of the response."""
     is_empty_fetch: bool = False
     """True if a later attempt can return records."""
-    meanwhile: tuple[int, int] = (0, 0)
+    lines_between: tuple[int, int] = (0, 0)
     """Lines of the recording between which other requests were sent before this response."""
 
 
@@ -135,8 +135,8 @@ class Script:
         if recorded is not None:
             self._to_come.discard(recorded.exchange.line)
             answer = with_member_id_of(recorded.answer, request)
-            meanwhile = recorded.exchange.line, recorded.exchange.answered_line
-            return Reply(answer, answered_in(recorded), meanwhile=meanwhile)
+            lines_between = recorded.exchange.line, recorded.exchange.answered_line
+            return Reply(answer, answered_in(recorded), lines_between=lines_between)
         composed: Message | None
         match header.api_key:
             case ApiKey.METADATA:

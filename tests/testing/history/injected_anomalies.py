@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from pykbroker.testing.history import Anomaly, Event, Isolation, Outcome, Place, Record
+from pykbroker.testing.history import Anomaly, Event, Isolation, Outcome, Record, RecordId
 from pykbroker.testing.history.events import Ended, Polled
 from pykbroker.testing.history.evidence import CommitState, Evidence, Found, Sent
 from pykbroker.testing.history.read_spans import read_spans_of
@@ -30,21 +30,22 @@ class NotApplicableError(Exception):
 
 def lost_write(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, (it for it in passed(events) if is_not_transactional(it)))
-    return without(events, chosen.place)
+    return without(events, chosen.record_id)
 
 
 def unseen(events: list[Event], chance: Random) -> list[Event]:
-    last = {(it.topic, it.partition): it for it in sorted(places_read(events))}.values()
+    last = {(it.topic, it.partition): it for it in sorted(record_ids_read(events))}.values()
     chosen = pick(
-        chance, (it for it in read_by_all(events) if is_not_transactional(it) and it.place in last)
+        chance,
+        (it for it in read_by_all(events) if is_not_transactional(it) and it.record_id in last),
     )
-    return without(events, chosen.place)
+    return without(events, chosen.record_id)
 
 
 def torn_transaction(events: list[Event], chance: Random) -> list[Event]:
-    readable = {it.place for it in read_by_all(events)}
+    readable = {it.record_id for it in read_by_all(events)}
     chosen = pick(chance, (it for it in passed(events) if has_readable_siblings(it, readable)))
-    return without(events, chosen.place)
+    return without(events, chosen.record_id)
 
 
 # --- records that must not be read
@@ -79,19 +80,20 @@ def precommitted_read(events: list[Event], chance: Random) -> list[Event]:
 
 def duplicate(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, read_by_all(events))
-    return added_at_the_end(events, chosen.place, chosen.value)
+    return added_at_the_end(events, chosen.record_id, chosen.value)
 
 
 def never_sent(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, read_by_all(events))
-    return added_at_the_end(events, chosen.place, "from nowhere")
+    return added_at_the_end(events, chosen.record_id, "from nowhere")
 
 
 def inconsistent_offsets(events: list[Event], chance: Random) -> list[Event]:
     chosen = pick(chance, read_by_all(events))
     poll = chance.choice(chosen.polls)
     records = [
-        it._replace(value="another") if it.place == chosen.place else it for it in poll.records
+        it._replace(value="another") if it.record_id == chosen.record_id else it
+        for it in poll.records
     ]
     return replaced(events, poll, replace(poll, records=tuple(records)))
 
@@ -128,17 +130,19 @@ def internal_skipped_poll(events: list[Event], chance: Random) -> list[Event]:
 
 def skipped(events: list[Event], chance: Random, *, is_internal: bool) -> list[Event]:
     shown = {
-        it.place for it in read_by_all(events) if sent_of(it).commit_state is CommitState.COMMITTED
+        it.record_id
+        for it in read_by_all(events)
+        if sent_of(it).commit_state is CommitState.COMMITTED
     }
     chances = [
-        (poll, Place(span.topic, span.partition, offset))
+        (poll, RecordId(span.topic, span.partition, offset))
         for span in read_spans_of(events)
         for (_, before), (offset, poll), (_, after) in triples(span.read)
         if (before is after) == is_internal
     ]
-    chosen = [(poll, place) for poll, place in chances if place in shown]
-    poll, place = pick(chance, chosen)
-    return replaced(events, poll, without_place(poll, place))
+    chosen = [(poll, record_id) for poll, record_id in chances if record_id in shown]
+    poll, record_id = pick(chance, chosen)
+    return replaced(events, poll, without_record(poll, record_id))
 
 
 def non_monotonic_send(events: list[Event], chance: Random) -> list[Event]:
@@ -153,8 +157,8 @@ def exchanged(events: list[Event], chance: Random, *, is_internal: bool) -> list
     """Swaps two consecutive sends of one producer."""
     acknowledged: dict[tuple[str, int], list[Sent]] = {}
     for sent in Evidence(events).sent:
-        if sent.place is not None and (sent.transaction is not None) == is_internal:
-            producer = (sent.started.client, sent.place.partition)
+        if sent.record_id is not None and (sent.transaction is not None) == is_internal:
+            producer = (sent.started.client, sent.record_id.partition)
             acknowledged.setdefault(producer, []).append(sent)
     pairs = [
         (earlier, later)
@@ -197,7 +201,7 @@ INJECTIONS: dict[Anomaly, Injection] = {
 
 def read_by_all(events: list[Event]) -> list[Found]:
     """The records that both final readers have read."""
-    return [it for it in Evidence(events).at_places() if it.is_read_committed]
+    return [it for it in Evidence(events).at_record_ids() if it.is_read_committed]
 
 
 def passed(events: list[Event]) -> list[Found]:
@@ -205,11 +209,13 @@ def passed(events: list[Event]) -> list[Found]:
     readable = read_by_all(events)
     offsets: dict[int, list[int]] = {}
     for it in readable:
-        offsets.setdefault(it.place.partition, []).append(it.place.offset)
+        offsets.setdefault(it.record_id.partition, []).append(it.record_id.offset)
     return [
         it
         for it in readable
-        if min(offsets[it.place.partition]) < it.place.offset < max(offsets[it.place.partition])
+        if min(offsets[it.record_id.partition])
+        < it.record_id.offset
+        < max(offsets[it.record_id.partition])
     ]
 
 
@@ -228,18 +234,20 @@ def is_transactional(found: Found) -> bool:
     return sent.outcome is Outcome.OK and sent.transaction is not None
 
 
-def has_readable_siblings(found: Found, readable: set[Place]) -> bool:
+def has_readable_siblings(found: Found, readable: set[RecordId]) -> bool:
     """True if other records of its transaction are readable."""
     transaction = sent_of(found).transaction
     return (
         is_transactional(found)
         and transaction is not None
-        and any(it.place in readable for it in transaction.sends if it.place != found.place)
+        and any(
+            it.record_id in readable for it in transaction.sends if it.record_id != found.record_id
+        )
     )
 
 
-def places_read(events: list[Event]) -> set[Place]:
-    return {it.place for poll in polls(events) for it in poll.records}
+def record_ids_read(events: list[Event]) -> set[RecordId]:
+    return {it.record_id for poll in polls(events) for it in poll.records}
 
 
 def polls(events: list[Event]) -> list[Polled]:
@@ -266,23 +274,23 @@ def replaced(events: list[Event], old: Event, new: Event) -> list[Event]:
     return [new if it is old else it for it in events]
 
 
-def without(events: list[Event], place: Place) -> list[Event]:
+def without(events: list[Event], record_id: RecordId) -> list[Event]:
     """Removes the record from all polls."""
-    return [without_place(it, place) if isinstance(it, Polled) else it for it in events]
+    return [without_record(it, record_id) if isinstance(it, Polled) else it for it in events]
 
 
-def without_place(poll: Polled, place: Place) -> Polled:
-    return replace(poll, records=tuple(it for it in poll.records if it.place != place))
+def without_record(poll: Polled, record_id: RecordId) -> Polled:
+    return replace(poll, records=tuple(it for it in poll.records if it.record_id != record_id))
 
 
 def record_of(found: Found) -> Record:
-    return Record(*found.place, found.value)
+    return Record(*found.record_id, found.value)
 
 
-def added_at_the_end(events: list[Event], place: Place, value: str) -> list[Event]:
+def added_at_the_end(events: list[Event], record_id: RecordId, value: str) -> list[Event]:
     """Adds a record at the end of a partition to the polls of both final readers."""
-    known = [it.place for it in Evidence(events).at_places()]
-    offset = 1 + max(it.offset for it in known if it.partition == place.partition)
-    record = Record(place.topic, place.partition, offset, value)
+    known = [it.record_id for it in Evidence(events).at_record_ids()]
+    offset = 1 + max(it.offset for it in known if it.partition == record_id.partition)
+    record = Record(record_id.topic, record_id.partition, offset, value)
     last = {it.isolation: it for it in polls(events)}
     return [*events, *(replace(last[it], records=(record,)) for it in Isolation if it in last)]

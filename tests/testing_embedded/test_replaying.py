@@ -57,7 +57,7 @@ def kafka_python(bootstrap: str, topic: str = "trucks", given: Any = None) -> li
         auto_offset_reset="earliest",
         consumer_timeout_ms=SECONDS * 1000,
     )
-    # Else whether it leads its group before or after it knows the topic is up to its threads.
+    # Otherwise its threads decide whether it joins its group before or after it knows the topic.
     assert consumer.partitions_for_topic(topic)
     found = [next(consumer).value for _ in given]
     consumer.close()
@@ -104,6 +104,8 @@ def librdkafka_in_transactions(
     settings = {"group.id": "depot", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
+    # librdkafka looks up the coordinator in the background: wait for it, or a fast run ends before.
+    consumer.committed([TopicPartition(topic, 0)], SECONDS)
     found = []
     for _ in range(2 * len(given)):
         message = consumer.poll(SECONDS)

@@ -1,4 +1,4 @@
-"""A member that reads with aiokafka."""
+"""A group member with aiokafka."""
 
 import asyncio
 from collections.abc import Iterable

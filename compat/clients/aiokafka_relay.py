@@ -1,7 +1,6 @@
-"""A relay with aiokafka, which knows nothing of generations in transactions (KIP-447).
+"""A relay with aiokafka, which does not support consumer generations in transactions (KIP-447).
 
-So for exactly once its partitions have to be its own, and its transactional id fences whoever had
-them before.
+For exactly-once its partitions are therefore fixed; its transactional id fences the previous relay.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class AiokafkaLibrary:
-    """The loop of the relay is no coroutine, so each call runs the event loop for a while."""
+    """The relay is synchronous, so each call runs the event loop until it completes."""
 
     error = KafkaError
 
@@ -48,7 +47,7 @@ class AiokafkaLibrary:
         self.loop.run(self._open(client))
 
     async def _open(self, client: Client) -> None:
-        """First the transactional id: only then the group's progress is what it will stay."""
+        """Initializes transactions first, because this completes pending offset commits."""
         self.producer = AIOKafkaProducer(**producer_settings(self.options))
         await self.producer.start()
         self.consumer = AIOKafkaConsumer(
@@ -135,7 +134,7 @@ def producer_settings(options: RelayOptions) -> dict[str, object]:
     }
     match options.guarantee:
         case Guarantee.AT_MOST_ONCE:
-            return {**settings, "acks": 0}  # it repeats whatever can be answered
+            return {**settings, "acks": 0}  # with acks it would retry
         case Guarantee.AT_LEAST_ONCE:
             return {**settings, "acks": "all"}
         case Guarantee.EXACTLY_ONCE:
@@ -160,7 +159,7 @@ def result_of(found: Any) -> int | Exception:
     if isinstance(found, BaseException):
         raise found
     if found is None:
-        return TimeoutError("nobody answers without acks")
+        return TimeoutError("no response without acks")
     offset: int = found.offset
     return offset
 

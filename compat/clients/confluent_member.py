@@ -1,4 +1,4 @@
-"""A member that reads with confluent-kafka, that is with librdkafka."""
+"""A group member with confluent-kafka (librdkafka)."""
 
 from confluent_kafka import Consumer, KafkaException, Message
 

@@ -1,4 +1,4 @@
-"""A relay with confluent-kafka, that is with librdkafka."""
+"""A relay with confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ConfluentLibrary:
-    """librdkafka tells by itself which errors may be tried again."""
+    """librdkafka reports which errors are retriable."""
 
     error = KafkaException
 

@@ -1,4 +1,4 @@
-"""A member that reads with kafka-python."""
+"""A group member with kafka-python."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -22,7 +22,7 @@ from compat.clients.member_program import (
 )
 
 POLL_MS = 1_000
-"""A join that outlives one poll is begun anew by the next, so polls are long."""
+"""Long, because a poll that times out during a join restarts the join."""
 ASSIGNORS: tuple[type[Any], ...] = (
     RangePartitionAssignor,
     RoundRobinPartitionAssignor,
@@ -48,7 +48,7 @@ def run(options: Options) -> None:
     while not stopping.is_set():
         try:
             found = consumer.poll(timeout_ms=POLL_MS)
-        except KafkaConnectionError as error:  # its user tries again: the broker may come back
+        except KafkaConnectionError as error:  # retry like a user; the broker may restart
             tell("not connected", reason=repr(error))
             continue
         if found:

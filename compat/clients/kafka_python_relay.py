@@ -61,7 +61,7 @@ class KafkaPythonLibrary:
     def poll(self) -> list[Record]:
         try:
             found = self.consumer.poll(timeout_ms=POLL_MS)
-        except KafkaConnectionError:  # its user tries again: the broker may come back
+        except KafkaConnectionError:  # retry like a user; the broker may restart
             return []
         if self.listener is not None and self.listener.fresh:
             self.start_afresh(self.listener)
@@ -69,10 +69,10 @@ class KafkaPythonLibrary:
         return [record_of(it) for records in found.values() for it in records]
 
     def start_afresh(self, listener: Listener) -> None:
-        """Go to where the group is.
+        """Seeks to the committed offsets of new partitions.
 
-        The library itself reads on where it was if it had a partition before, even if it was
-        thrown out in between and somebody else has had it.
+        The library keeps its old position of a partition that it had before, even if another member
+        had the partition meanwhile.
         """
         fresh, listener.fresh = listener.fresh, []
         for place in fresh:
@@ -109,7 +109,7 @@ class KafkaPythonLibrary:
         self.producer.commit_transaction()
 
     def abort(self) -> None:
-        """Offsets that were refused would go with the next transaction, and count there."""
+        """Raises after rejected offsets, which the library would add to the next transaction."""
         self.producer.abort_transaction()
         if self.has_offsets_left_over:
             raise KafkaError("offsets of the aborted transaction are left over")

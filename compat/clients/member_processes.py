@@ -1,4 +1,4 @@
-"""A group's members as processes, started, stopped and killed, and what they say of themselves."""
+"""Runs group members as processes, and reads the events they print."""
 
 import json
 import signal
@@ -35,7 +35,7 @@ _JAVA_ASSIGNORS = {
 
 
 class Ownership(NamedTuple):
-    """A partition was somebody's from one moment to another."""
+    """Time during which a member had a partition."""
 
     start_ns: int
     end_ns: int
@@ -43,7 +43,7 @@ class Ownership(NamedTuple):
 
 
 class Process:
-    """A program that prints events; its output lies in files, so nobody has to keep reading."""
+    """A program that prints events to a file, so that it never blocks on a full pipe."""
 
     def __init__(self, command: list[str], output: Path) -> None:
         self.output = output
@@ -55,13 +55,13 @@ class Process:
         self._position = 0
         self.events: list[Event] = []
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
 
     def read(self) -> list[Event]:
-        """What has been told since the last time; half a line stays for the next."""
+        """Returns new events. An incomplete line is read by the next call."""
         with self.output.open("rb") as output:
             output.seek(self._position)
             whole, _, _ = output.read().rpartition(b"\n")
@@ -82,7 +82,7 @@ class Process:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Member:
-    """One consumer: its process, which Java members may share, and what it owns."""
+    """A consumer with its process and assignment. Java members can share a process."""
 
     name: str
     library: str
@@ -92,7 +92,7 @@ class Member:
     killed_at_ns: int | None = None
     is_over: bool = False
 
-    def take_in(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         self.events.append(event)
         places = frozenset((topic, partition) for topic, partition in event.get("partitions", ()))
         match event["event"]:
@@ -109,7 +109,7 @@ class Member:
 
 
 class MemberProcesses:
-    """Members of one group on one topic; a context manager that leaves no process behind."""
+    """Members of a group on one topic. The context manager kills their processes on exit."""
 
     def __init__(
         self,
@@ -147,19 +147,19 @@ class MemberProcesses:
         for process in {it.process for it in self.all}:
             process.close()
 
-    # --- members come and go
+    # --- start and stop
 
     def start(
         self, *libraries: str, instance: str | None = None, own_jvm: bool = False
     ) -> list[Member]:
-        """One new member of each of these libraries."""
+        """Starts one member of each library."""
         return [self._start(it, instance, own_jvm=own_jvm) for it in libraries]
 
     def _start(self, library: str, instance: str | None, *, own_jvm: bool) -> Member:
         name = f"{self.options['group']}-{len(self.all)}-{library}"
         if library == JAVA:
             process = self._java_process(name, own_jvm=own_jvm)
-            process.say(
+            process.send(
                 f"start {name} {self.options['topics'][0]} {self._java_settings(name, instance)}"
             )
         else:
@@ -202,48 +202,48 @@ class MemberProcesses:
         return " ".join(f"{key}={value}" for key, value in settings.items())
 
     def stop(self, *members: Member) -> None:
-        """Let members leave in good order."""
+        """Stops members, which leave the group."""
         for member in members:
             if member.library == JAVA:
-                member.process.say(f"stop {member.name}")
+                member.process.send(f"stop {member.name}")
             else:
                 member.process.process.send_signal(signal.SIGTERM)
         self.until(lambda: all(it.count("ended") for it in members), "members end")
 
     def kill(self, member: Member) -> None:
-        """End a member's process as a power cut would; nobody else may live in it."""
+        """Kills a member's process, which must not be shared."""
         assert all(it is member or it.process is not member.process for it in self.all)
         member.process.close()
-        self.look()
+        self.read_events()
         member.killed_at_ns = time.monotonic_ns()
         member.is_over = True
         member.owned = frozenset()
 
-    # --- what is told
+    # --- events
 
-    def look(self) -> None:
+    def read_events(self) -> None:
         by_name = {it.name: it for it in self.all}
         for process in {it.process: None for it in self.all}:
             found = process.read()
-            alone = [it for it in self.all if it.process is process]
+            members = [it for it in self.all if it.process is process]
             for event in found:
-                (by_name[event["member"]] if "member" in event else alone[0]).take_in(event)
+                (by_name[event["member"]] if "member" in event else members[0]).apply(event)
 
     def until(
         self, condition: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS
     ) -> None:
         deadline = time.monotonic() + seconds
         while True:
-            self.look()
+            self.read_events()
             if condition():
                 return
             self._check_alive()
-            assert time.monotonic() < deadline, f"not in time: {what}\n{self.story()}"
+            assert time.monotonic() < deadline, f"timed out: {what}\n{self.diagnostics()}"
             time.sleep(_POLL_SECONDS)
 
     def until_shared(self, partitions: Partitions) -> None:
-        """Every partition has an owner, and nobody has more than a fair share."""
-        self.until(lambda: self._is_shared(partitions), f"{len(partitions)} partitions shared")
+        """Waits until each partition has one owner and the assignment is balanced."""
+        self.until(lambda: self._is_shared(partitions), f"{len(partitions)} partitions assigned")
 
     def _is_shared(self, partitions: Partitions) -> bool:
         present = self.present
@@ -260,7 +260,7 @@ class MemberProcesses:
         return [it for it in self.all if not it.is_over]
 
     def owned(self) -> dict[PartitionKey, list[Ownership]]:
-        """For each partition, who had it and when."""
+        """Returns the owners of each partition with their times."""
         found: dict[PartitionKey, list[Ownership]] = {}
         for member in self.all:
             for place, owned in times_of(member):
@@ -268,7 +268,7 @@ class MemberProcesses:
         return {place: sorted(it) for place, it in found.items()}
 
     def two_owners(self) -> list[tuple[PartitionKey, Ownership, Ownership]]:
-        """Wherever a partition came to somebody before another had let it go."""
+        """Returns partitions assigned to a member before the previous owner revoked them."""
         return [
             (place, earlier, later)
             for place, times in self.owned().items()
@@ -277,7 +277,7 @@ class MemberProcesses:
         ]
 
     def read_offsets(self) -> dict[PartitionKey, set[int]]:
-        """The offsets that the group has processed."""
+        """Returns the offsets read by the group."""
         found: dict[PartitionKey, set[int]] = {}
         for member in self.all:
             for event in member.events:
@@ -286,8 +286,8 @@ class MemberProcesses:
                     offsets.update(range(event["first"], event["last"] + 1))
         return found
 
-    def story(self) -> str:
-        """The last events of each member, for a test that fails."""
+    def diagnostics(self) -> str:
+        """Returns the last events of each member, for failure reports."""
         lines = []
         for member in self.all:
             lines.append(f"{member.name} owns {sorted(member.owned)}")
@@ -298,11 +298,11 @@ class MemberProcesses:
     def _check_alive(self) -> None:
         for member in self.present:
             code = member.process.process.poll()
-            assert code is None, f"{member.name} ended by itself ({code})\n{self.story()}"
+            assert code is None, f"{member.name} exited with {code}\n{self.diagnostics()}"
 
 
 def times_of(member: Member) -> Iterator[tuple[PartitionKey, Ownership]]:
-    """From each assignment of a partition to its end."""
+    """Yields each assignment of a partition with its start and end."""
     since: dict[PartitionKey, int] = {}
     last_ns: int = 0
     for event in member.events:

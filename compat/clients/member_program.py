@@ -1,8 +1,8 @@
-"""A consumer that is a program: it tells what happens to it, and leaves when it is told to.
+"""Common parts of consumer programs that print their events.
 
-Its options are JSON on the command line. Each line on standard output is one event with the time
-of the machine's monotonic clock, so that the events of many members can be put in order. SIGTERM
-makes it leave its group; so does the end of standard input, when its parent has died.
+Options are JSON on the command line. Each line on standard output is one event with the time of the
+monotonic clock, so that events of several members can be ordered. SIGTERM makes the program leave
+its group, as does the end of standard input, which means that its parent has died.
 """
 
 import json
@@ -23,7 +23,7 @@ stopping = threading.Event()
 
 
 def run_program(run: Callable[[Options], None]) -> None:
-    """Be a member of a group until told to stop."""
+    """Runs a program until it is stopped."""
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     threading.Thread(target=_stop_when_the_parent_is_gone, daemon=True).start()
     run(json.loads(sys.argv[1]))
@@ -51,7 +51,7 @@ def tell_read(offsets: Offsets) -> None:
 
 
 def offsets_of(found: Mapping[Any, Iterable[Any]]) -> Offsets:
-    """For libraries that hand out records by partition."""
+    """Returns the offsets of records that a library returns by partition."""
     return {
         (place.topic, place.partition): [it.offset for it in records]
         for place, records in found.items()
@@ -59,7 +59,7 @@ def offsets_of(found: Mapping[Any, Iterable[Any]]) -> Offsets:
 
 
 def commit_and_tell(commit: Callable[[], object], refused: type[Exception]) -> None:
-    """A commit may come too late for its generation; who has the partition now reads on."""
+    """Commits and prints the result. A commit of an old generation fails without consequence."""
     try:
         commit()
     except refused as error:

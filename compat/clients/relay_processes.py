@@ -1,4 +1,4 @@
-"""Relays of one library and one group as processes: tended, killed, frozen and followed up."""
+"""Runs relays of one library and group as processes: restarts, kills and suspends them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 JAVA_PROGRAM = Path(__file__).with_name("Relay.java")
 MANUAL_ASSIGNMENT = {("aiokafka", Guarantee.EXACTLY_ONCE)}
-"""What cannot be had of a group that shares partitions out."""
+"""Libraries that cannot be exactly-once with a group's assignment, so partitions are fixed."""
 STALLING_LIBRARIES = {"kafka-python"}
-"""Now and then its consumers poll and poll after a broker has come back, and are given nothing."""
+"""Their consumers sometimes return no records after a broker restart."""
 STUCK_SECONDS = 15.0
 STOP_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(eq=False, slots=True)
 class RelayProcess:
-    """A relay's process, and what it is called in its history."""
+    """A relay's process, and its name in the history."""
 
     name: str
     process: Process
@@ -48,10 +48,10 @@ class RelayProcess:
 
 
 class RelayProcesses:
-    """Some relays that are started again when they end; a context manager that leaves none.
+    """Relays that are restarted when they exit. The context manager kills them on exit.
 
-    A frozen relay is replaced while it is frozen; thawed it is a zombie, for it still believes
-    that all is its own.
+    A suspended relay can be replaced meanwhile; when it resumes it is a zombie, because it still
+    acts as the owner of its partitions and transactional id.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class RelayProcesses:
         for relay in self.all:
             relay.process.close()
 
-    # --- what happens to relays
+    # --- start and stop
 
     def restart_ended(self) -> None:
-        """Start those again that did not know how to go on, and all if nobody does anything."""
+        """Restarts exited relays, and all relays of a stalling library without recent events."""
         if self.library in STALLING_LIBRARIES and self._quiet_seconds() > STUCK_SECONDS:
             for relay in self.slots:
                 relay.process.close()
@@ -123,33 +123,33 @@ class RelayProcesses:
         self.slots[slot] = self._start(slot)
 
     def replace_frozen(self, slot: int) -> None:
-        """Its successor has the same transactional id, and fences it."""
+        """Suspends a relay and starts another one with its transactional id, which fences it."""
         self.suspend(slot)
         self.slots[slot] = self._start(slot)
 
     def suspend(self, slot: int) -> None:
-        """It knows nothing of what happens from now on until it is thawed; nobody replaces it."""
+        """Suspends a relay without a replacement."""
         self.slots[slot].signal(signal.SIGSTOP)
         self.zombies.append(self.slots[slot])
 
     def resume(self) -> None:
-        """All frozen relays go on where they were."""
+        """Continues all suspended relays."""
         for relay in self.zombies:
             relay.signal(signal.SIGCONT)
 
     def kill_zombies(self) -> None:
-        """Zombies that nobody has fenced do not walk for ever."""
+        """Kills zombies, including those that were not fenced."""
         for relay in self.zombies:
             relay.process.close()
         self.zombies.clear()
 
     @property
     def transactional_ids(self) -> list[str]:
-        """One for each slot, whoever is in it."""
+        """Transactional ids, one per slot; successive relays of a slot share it."""
         return [f"{self.library} relay {slot}" for slot in range(self._relays)]
 
     def count(self, event: str) -> int:
-        """How often any relay has told of this."""
+        """Returns the number of events of this type from all relays."""
         return sum(it["event"] == event for it in self.events())
 
     def events(self) -> list[Event]:
@@ -158,7 +158,7 @@ class RelayProcesses:
         return [event for relay in self.all for event in relay.process.events]
 
     def is_ready(self) -> bool:
-        """All present relays have begun."""
+        """Returns whether all current relays have started."""
         self.events()
         return all(
             any(event["event"] == "started" for event in relay.process.events)
@@ -166,18 +166,18 @@ class RelayProcesses:
         )
 
     def stop(self) -> None:
-        """End all, in good order where they still know how to go on."""
+        """Stops all relays cleanly and waits until they have exited."""
         self.resume()
         for relay in self.all:
             if not relay.is_over:
                 self._ask_to_stop(relay)
         deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
         while not all(it.is_over for it in self.all):
-            assert time.monotonic() < deadline, f"some relays do not end\n{self.story()}"
+            assert time.monotonic() < deadline, f"relays do not exit\n{self.diagnostics()}"
             time.sleep(_POLL_SECONDS)
 
-    def story(self) -> str:
-        """The last events of each relay, and where it is, for a test that fails."""
+    def diagnostics(self) -> str:
+        """Returns the last events and the stack of each relay, for failure reports."""
         self.events()
         if self.library != JAVA:
             for relay in self.all:
@@ -185,12 +185,12 @@ class RelayProcesses:
             time.sleep(_POLL_SECONDS)
         lines = []
         for relay in self.all:
-            lines.append(relay.name + (" has ended" if relay.is_over else ""))
+            lines.append(relay.name + (" has exited" if relay.is_over else ""))
             lines += [f"    {it}" for it in relay.process.events[-4:]]
             lines += [f"    {line}" for line in relay.process.errors().splitlines()[-12:]]
         return "\n".join(lines)
 
-    # --- how they are started
+    # --- commands
 
     def _start(self, slot: int) -> RelayProcess:
         self._started += 1

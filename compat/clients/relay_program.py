@@ -1,8 +1,8 @@
-"""A program that takes records from one topic to another, and keeps a promise about how often.
+"""A program that copies records from one topic to another with a delivery guarantee.
 
-It keeps a history of what it does, is told and reads. When it does not know how to go on it ends,
-as a program under a supervisor does, and whoever started it starts another: with another name, for
-its history is another client's, but with the same transactional id.
+It writes a history of its operations. After an error that it cannot handle it exits, like a program
+under a supervisor, and its parent starts another one: with a new name, because a history belongs to
+one client, and the same transactional id.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SESSION_TIMEOUT_MS = 1_500
 
 Positions = dict[tuple[str, int], int]
 Results = list[int | Exception]
-"""For each record sent its offset, or why it has none."""
+"""Offset or error of each sent record."""
 
 
 class Guarantee(StrEnum):
@@ -46,7 +46,7 @@ class Guarantee(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayOptions:
-    """What a relay is told on its command line, as JSON."""
+    """Options of a relay, JSON on its command line."""
 
     name: str
     bootstrap: str
@@ -58,7 +58,7 @@ class RelayOptions:
     transactional_id: str
     seed: int
     partitions: list[int] | None = None
-    """Those of the source that are this relay's own; None where its group shares them out."""
+    """Fixed partitions of the source; None: assigned by the group."""
     abort_share: float = 0.1
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     transaction_timeout_ms: int = 10_000
@@ -69,64 +69,64 @@ class RelayOptions:
 
 
 class Library(Protocol):
-    """What a relay needs of a client library; all calls wait for their answers."""
+    """Adapter of a client library; all calls block."""
 
     @property
     def error(self) -> type[Exception]:
-        """What the library raises when something did not work."""
+        """Base class of the library's exceptions."""
         ...
 
     def open(self, client: Client) -> None:
-        """Take over the transactional id; tell the client which partitions come and go."""
+        """Initializes transactions and subscribes; reports assignments to `client`."""
 
     def poll(self) -> list[Record]: ...
 
     def seek(self, positions: Positions) -> Positions:
-        """Go back; partitions that are somebody else's by now are left out of the answer."""
+        """Seeks to these positions; returns those of partitions that are still assigned."""
         ...
 
     def begin(self) -> None: ...
 
     def send(self, records: Sequence[tuple[int, str]]) -> Results:
-        """Send to partitions of the sink."""
+        """Sends records to partitions of the sink."""
         ...
 
     def send_offsets(self, positions: Positions) -> None:
-        """Make the group's progress a part of the transaction."""
+        """Adds the group's offsets to the transaction."""
 
     def commit(self) -> None: ...
 
     def abort(self) -> None: ...
 
     def commit_offsets(self, positions: Positions) -> None:
-        """Without a transaction."""
+        """Commits offsets without a transaction."""
 
     def close(self) -> None: ...
 
 
 def origin_of(value: str) -> str:
-    """Of a value in the sink, the one in the source."""
+    """Returns the source value of a value in the sink."""
     return value.rpartition(SEPARATOR)[0]
 
 
 def main(library: Callable[[RelayOptions], Library]) -> None:
-    """Relay records until told to stop."""
+    """Runs a relay until it is stopped."""
 
     def run(found: dict[str, object]) -> None:
-        options = RelayOptions(**{**found, "guarantee": Guarantee(str(found["guarantee"]))})  # type: ignore[arg-type] # JSON that our own side wrote
+        options = RelayOptions(**{**found, "guarantee": Guarantee(str(found["guarantee"]))})  # type: ignore[arg-type] # JSON written by RelayProcesses
         relay = Relay(options, library(options))
         relay.run()
 
-    faulthandler.register(signal.SIGUSR1, all_threads=False)  # says where it hangs
-    run_program(run)  # type: ignore[arg-type] # a mapping is a dict here
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # prints the stack of a hanging relay
+    run_program(run)  # type: ignore[arg-type] # the mapping is a dict
 
 
 class RelayStoppedError(Exception):
-    """Nobody knows how to go on from here."""
+    """The relay cannot continue."""
 
 
 class Relay:
-    """The loop, one guarantee a method."""
+    """The main loop, with one method per guarantee."""
 
     def __init__(self, options: RelayOptions, library: Library) -> None:
         self.options = options
@@ -158,12 +158,12 @@ class Relay:
             sys.exit(1)
 
     def at_most_once(self, found: list[Record]) -> None:
-        """Progress first: what happens to the records afterwards happens to them."""
+        """Commits offsets first; records can be lost afterwards."""
         self.commit_offsets(found)
         self.send(found)
 
     def at_least_once(self, found: list[Record]) -> None:
-        """Progress last: a relay that dies before has its successor do it again."""
+        """Commits offsets last; after a crash the successor sends the records again."""
         results = self.send(found)
         for result in results:
             if isinstance(result, Exception):
@@ -171,7 +171,7 @@ class Relay:
         self.commit_offsets(found)
 
     def exactly_once(self, found: list[Record]) -> None:
-        """Both at once, or neither."""
+        """Sends records and commits offsets in one transaction."""
         transaction = self.client.begun()
         is_ending = False
         try:
@@ -206,7 +206,7 @@ class Relay:
             self.client.sought(topic, partition, offset)
 
     def send(self, found: list[Record]) -> Results:
-        """The same partition of the sink, the same value with a mark, so that no two are alike."""
+        """Sends each record to the same partition of the sink, with a unique suffix."""
         marked = [(it.partition, self.marked(it.value)) for it in found]
         under_way: list[Sending] = [
             self.client.sending(self.options.sink, value, partition=partition)
@@ -238,7 +238,7 @@ class Relay:
 
 @contextmanager
 def end_if_this_hangs() -> Iterator[None]:
-    """Not every call keeps to its timeout (librdkafka issue 5456)."""
+    """Exits if a call does not return; some ignore their timeout (librdkafka issue 5456)."""
     faulthandler.dump_traceback_later(HANGING_SECONDS, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -249,6 +249,6 @@ def positions_after(found: list[Record]) -> Positions:
 
 
 def command_of(library: str, options: dict[str, object]) -> list[str]:
-    """How a relay in Python is started."""
+    """Returns the command line of a relay in Python."""
     program = f"compat.clients.{library.replace('-', '_')}_relay"
     return [sys.executable, "-m", program, json.dumps(options)]

@@ -1,4 +1,4 @@
-"""A broker that may be killed: ours, or Apache Kafka to see what the relays are worth."""
+"""The broker of the delivery tests: PyKBroker, or Apache Kafka to check the tests themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 class Node(Protocol):
-    """A broker that keeps its address and its data when it is killed and started."""
+    """A broker that keeps its address and data across kills."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -39,7 +39,7 @@ class Node(Protocol):
 def node(
     tmp_path: Path, show_on_failure: Callable[[str, Callable[[], str]], None]
 ) -> Iterator[Node]:
-    """Afterwards it must end cleanly, and must not have stumbled on the way."""
+    """Starts the broker; afterwards it must stop cleanly, without a traceback in its log."""
     if AGAINST_APACHE:
         with ApacheKafka(tmp_path / "data", settings=SETTINGS) as apache:
             show_on_failure("Apache Kafka", apache.log_tail)

@@ -1,8 +1,8 @@
-"""At most once, at least once, exactly once: clients and broker crash, and what arrives is counted.
+"""Delivery guarantees (at most once, at least once, exactly once) under crashes.
 
-Relays take records from one topic to another while somebody kills them, freezes and replaces them,
-and kills the broker. `PYKBROKER_CRASHES=500 pytest tests/delivery` does it as often as one wishes;
-`PYKBROKER_SEED` repeats the order of events, `PYKBROKER_DELIVERY_BROKER=apache` asks Apache Kafka.
+Relays copy records from one topic to another while the test kills, suspends and replaces them, and
+kills the broker. `PYKBROKER_CRASHES=500 pytest tests/delivery` sets the number of crashes,
+`PYKBROKER_SEED` repeats their order, `PYKBROKER_DELIVERY_BROKER=apache` tests Apache Kafka.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 from compat.clients.relay_processes import RelayProcesses
 from compat.clients.relay_program import SESSION_TIMEOUT_MS, Guarantee, origin_of
 from pykbroker.testing.history import Anomaly, Deliveries, History, count_deliveries, expect_sound
-from tests.delivery.ends import (
+from tests.delivery.writer_and_reader import (
     PATIENCE_SECONDS,
     WRITER_ID,
     Ends,
@@ -48,8 +48,8 @@ KINDS = ["broker", "relay", "zombie", "sleeper", "both"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Scene:
-    """Relays between two topics of a broker, and the chance that strikes them."""
+class CrashRun:
+    """Runs relays between two topics and injects crashes."""
 
     node: Node
     directory: Path
@@ -63,14 +63,14 @@ class Scene:
         for topic in (SOURCE, SINK):
             create_topic(self.node.bootstrap, topic, PARTITIONS)
         with self.relays() as relays:
-            show_on_failure("relays", relays.story)
+            show_on_failure("relays", relays.diagnostics)
             with self.writer():
-                self.until(relays, lambda: relays.count("committed") > 0, "the first is relayed")
+                self.until(relays, lambda: relays.count("committed") > 0, "first commit")
                 for kind in itertools.islice(self.kinds(), CRASHES):
                     self.crash(relays, kind)
             self.end_transactions([WRITER_ID])
             ends = self.read_all("source", SOURCE)
-            self.until(relays, lambda: self.have_come_to(ends, relays), "all is relayed")
+            self.until(relays, lambda: self.have_committed(ends, relays), "all records are relayed")
             relays.stop()
             print(f"{relays.count('committed')} committed, {relays.count('aborted')} aborted")
         self.end_transactions(relays.transactional_ids)
@@ -105,17 +105,17 @@ class Scene:
         )
 
     def kinds(self) -> Iterator[str]:
-        """The worst come first; then each comes once before any comes again."""
+        """Yields kinds of crashes: two important ones first, then all kinds in random order."""
         yield "both"
         yield self.chance.choice(["zombie", "sleeper"])
         while True:
             yield from self.chance.sample(KINDS, len(KINDS))
 
     def crash(self, relays: RelayProcesses, kind: str) -> None:
-        """Something bad, at some moment of some transaction."""
+        """Injects a crash at a random time."""
         self.until(relays, relays.is_ready, "all relays have started")
         before = relays.count("committed")
-        self.until(relays, lambda: relays.count("committed") > before, "relays go on")
+        self.until(relays, lambda: relays.count("committed") > before, "relays commit again")
         relays.kill_zombies()
         time.sleep(self.chance.uniform(0, 0.3))
         match kind:
@@ -128,13 +128,13 @@ class Scene:
                 self.until(relays, relays.is_ready, "all relays have started")
                 relays.resume()
             case "sleeper":
-                self.put_to_sleep(relays, self.chance.randrange(RELAYS))
+                self.suspend_beyond_session(relays, self.chance.randrange(RELAYS))
             case "both":
                 relays.kill(self.chance.randrange(RELAYS))
                 self.kill_the_broker()
 
-    def put_to_sleep(self, relays: RelayProcesses, slot: int) -> None:
-        """Its group goes on without it; when it wakes up, only its generation tells that."""
+    def suspend_beyond_session(self, relays: RelayProcesses, slot: int) -> None:
+        """Suspends a relay longer than its session timeout; its old generation must be fenced."""
         relays.suspend(slot)
         time.sleep(SLEEP_SECONDS)
         relays.resume()
@@ -144,7 +144,7 @@ class Scene:
         self.node.kill()
         self.node.start()
 
-    def have_come_to(self, ends: Ends, relays: RelayProcesses) -> bool:
+    def have_committed(self, ends: Ends, relays: RelayProcesses) -> bool:
         try:
             found = committed(self.node.bootstrap, relays.group, SOURCE, PARTITIONS)
         except KafkaException:
@@ -163,7 +163,7 @@ class Scene:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             relays.restart_ended()
-            assert time.monotonic() < deadline, f"not in time: {what}\n{relays.story()}"
+            assert time.monotonic() < deadline, f"timed out: {what}\n{relays.diagnostics()}"
             time.sleep(0.05)
 
 
@@ -172,7 +172,7 @@ ALLOWED: dict[Guarantee, set[Anomaly]] = {
     Guarantee.AT_LEAST_ONCE: {Anomaly.DUPLICATE},
     Guarantee.EXACTLY_ONCE: set(),
 }
-"""A producer that is not idempotent sends again what may be there already."""
+"""A non-idempotent producer can write duplicates when it retries."""
 
 
 @pytest.fixture
@@ -182,26 +182,26 @@ def play(
     show_on_failure("seed", lambda: f"PYKBROKER_SEED={SEED}")
 
     def play(library: str, guarantee: Guarantee) -> Deliveries:
-        scene = Scene(
+        run = CrashRun(
             node=node,
             directory=tmp_path,
             library=library,
             guarantee=guarantee,
             is_source_transactional=guarantee is Guarantee.EXACTLY_ONCE,
         )
-        return scene.play(show_on_failure)
+        return run.play(show_on_failure)
 
     return play
 
 
 JAVA = pytest.param("java", marks=pytest.mark.oracle)
 LIBRARIES = ["confluent", "kafka-python", "aiokafka", JAVA]
-"""Exactly once is each library's own affair; the other two are much the same with all."""
+"""Exactly-once differs between libraries; the other guarantees are tested briefly with one."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES if IS_LONG else ["confluent"])
-def test_at_most_once_nothing_comes_twice(
+def test_at_most_once_writes_no_duplicates(
     library: str, play: Callable[[str, Guarantee], Deliveries]
 ) -> None:
     found = play(library, Guarantee.AT_MOST_ONCE)
@@ -210,7 +210,7 @@ def test_at_most_once_nothing_comes_twice(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES if IS_LONG else ["kafka-python"])
-def test_at_least_once_nothing_is_lost(
+def test_at_least_once_loses_no_records(
     library: str, play: Callable[[str, Guarantee], Deliveries]
 ) -> None:
     found = play(library, Guarantee.AT_LEAST_ONCE)
@@ -219,7 +219,7 @@ def test_at_least_once_nothing_is_lost(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_exactly_once_what_was_committed_comes_once_and_in_order(
+def test_exactly_once_writes_each_committed_record_once_and_in_order(
     library: str, play: Callable[[str, Guarantee], Deliveries]
 ) -> None:
     found = play(library, Guarantee.EXACTLY_ONCE)

@@ -20,7 +20,7 @@ def confluent_producer(broker: BrokerProcess, **settings: object) -> Any:
 
 
 def confluent_records(broker: BrokerProcess, topic: str, count: int) -> list[Any]:
-    """Everything in partition 0 of a topic, read by assignment, until so many have come."""
+    """Reads `count` records of partition 0 with manual assignment."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(

@@ -54,7 +54,7 @@ def test_committed_offsets_never_decrease_and_members_rejoin_after_kills(
     members = MemberProcesses(
         broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
     )
-    show_on_failure("members", members.story)
+    show_on_failure("members", members.diagnostics)
     with members, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
         members.start(*LIBRARIES[assignor])
         members.until_shared(partitions)
@@ -108,7 +108,7 @@ def committed(broker: BrokerProcess) -> Offsets:
 
 def told_to_be_committed(members: MemberProcesses) -> Offsets:
     """Offsets that members read before a successful commit."""
-    members.look()
+    members.read_events()
     found: Offsets = {}
     for member in members.all:
         since: Offsets = {}

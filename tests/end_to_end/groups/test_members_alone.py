@@ -174,7 +174,7 @@ def test_the_restart_of_a_static_member_causes_no_rebalance(
         topic=TOPIC,
         session_timeout_ms=45_000,
     )
-    show_on_failure("members", members.story)
+    show_on_failure("members", members.diagnostics)
     with members:
         members.start(library, instance="0")
         members.until_shared(everything)

@@ -64,7 +64,7 @@ def test_a_group_shares_partitions_while_members_join_leave_and_crash(
     members = MemberProcesses(
         broker.bootstrap, tmp_path / "members", group="fleet", topic=TOPIC, assignor=assignor
     )
-    show_on_failure("members", members.story)
+    show_on_failure("members", members.diagnostics)
     names = [libraries[number % len(libraries)] for number in range(MEMBERS)]
     with members, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
         (mortal,) = members.start(names[0], own_jvm=True)

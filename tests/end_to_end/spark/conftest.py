@@ -1,4 +1,4 @@
-"""One broker of each kind for all scenarios of Spark, each with topics of its own."""
+"""One broker of each kind, shared by all Spark scenarios; each scenario has its own topics."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ import pytest
 
 from compat.apache import ApacheKafka, install
 from compat.broker_process import BrokerProcess
-from tests.end_to_end.spark.stage import Stage
+from tests.end_to_end.spark.spark_fixture import SparkFixture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,45 +22,45 @@ def _pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
 
 @pytest.fixture(scope="session")
 def _apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """A node of our own, for scenarios stop and kill it."""
+    """A separate node, because scenarios stop and kill it."""
     install()
     with ApacheKafka(tmp_path_factory.mktemp("spark") / "apache", heap="384m") as node:
         yield node
 
 
 @pytest.fixture(scope="session")
-def _stage_on_pykbroker(
+def _spark_on_pykbroker(
     _spark: "SparkSession", _pykbroker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Stage:
-    return Stage(_spark, _pykbroker, tmp_path_factory.mktemp("checkpoints"))
+) -> SparkFixture:
+    return SparkFixture(_spark, _pykbroker, tmp_path_factory.mktemp("checkpoints"))
 
 
 @pytest.fixture(scope="session")
-def _stage_on_apache(
+def _spark_on_apache(
     _spark: "SparkSession", _apache: ApacheKafka, tmp_path_factory: pytest.TempPathFactory
-) -> Stage:
-    return Stage(_spark, _apache, tmp_path_factory.mktemp("checkpoints"))
+) -> SparkFixture:
+    return SparkFixture(_spark, _apache, tmp_path_factory.mktemp("checkpoints"))
 
 
 @pytest.fixture
-def stage(
-    spark: "SparkSession",  # noqa: ARG001  # it says which tests share a JVM
-    _stage_on_pykbroker: Stage,
+def spark_fixture(
+    spark: "SparkSession",  # noqa: ARG001  # groups tests that share a JVM
+    _spark_on_pykbroker: SparkFixture,
     _pykbroker: BrokerProcess,
     show_on_failure: Callable[[str, Callable[[], str]], None],
-) -> Stage:
-    """Spark and a pykbroker that other scenarios have used before."""
+) -> SparkFixture:
+    """Spark with the shared PyKBroker."""
     show_on_failure("pykbroker", _pykbroker.log)
-    return _stage_on_pykbroker
+    return _spark_on_pykbroker
 
 
 @pytest.fixture
-def stages(
-    stage: Stage,
-    _stage_on_apache: Stage,
+def spark_fixtures(
+    spark_fixture: SparkFixture,
+    _spark_on_apache: SparkFixture,
     _apache: ApacheKafka,
     show_on_failure: Callable[[str, Callable[[], str]], None],
-) -> dict[str, Stage]:
-    """The same Spark with either broker."""
+) -> dict[str, SparkFixture]:
+    """Spark with each broker, by name."""
     show_on_failure("Apache Kafka", _apache.log_tail)
-    return {"pykbroker": stage, "apache": _stage_on_apache}
+    return {"pykbroker": spark_fixture, "apache": _spark_on_apache}

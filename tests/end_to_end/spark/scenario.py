@@ -1,24 +1,24 @@
-"""What Spark does with a broker, scenario by scenario, and what comes of it with Apache Kafka."""
+"""All Spark scenarios with their results on Apache Kafka."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.end_to_end.spark import reading, streaming, trouble, writing
+from tests.end_to_end.spark import failures, reading, streaming, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.end_to_end.spark.stage import Stage
+    from tests.end_to_end.spark.spark_fixture import SparkFixture
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One thing that Spark can do; `is_quick` ones run at every check."""
+    """A use of Spark; those with `is_quick` run in every check."""
 
     name: str
-    act: Callable[[Stage], object]
+    act: Callable[[SparkFixture], object]
     expected: object
     is_quick: bool = False
 
@@ -27,7 +27,7 @@ def rows(count: int) -> dict[str, int]:
     return {"rows": count, "places": count}
 
 
-NOTHING_BEHIND = {
+NO_LAG = {
     "avgOffsetsBehindLatest": "0.0",
     "maxOffsetsBehindLatest": "0",
     "minOffsetsBehindLatest": "0",
@@ -80,7 +80,7 @@ SCENARIOS = (
         {
             "tasks": 10,
             "minPartitions=25": 30,
-            "maxRecordsPerPartition=100": 10,  # Spark 4.0 heeds it in no batch
+            "maxRecordsPerPartition=100": 10,  # Spark 4.0 ignores it in batches
             "rows": 5000,
         },
     ),
@@ -97,12 +97,12 @@ SCENARIOS = (
         is_quick=True,
     ),
     Scenario(
-        "stream all there is in bounded batches",
-        streaming.all_there_is_in_bounded_batches,
-        {**rows(5000), "batches": [2000, 2000, 1000], "behind": NOTHING_BEHIND},
+        "stream all records in bounded batches",
+        streaming.all_records_in_bounded_batches,
+        {**rows(5000), "batches": [2000, 2000, 1000], "lag": NO_LAG},
         is_quick=True,
     ),
-    Scenario("stream while records come", streaming.while_records_come, rows(5500)),
+    Scenario("stream while records are written", streaming.while_writing, rows(5500)),
     Scenario(
         "stream windows into a topic",
         streaming.windows_into_a_topic,
@@ -117,8 +117,8 @@ SCENARIOS = (
     Scenario("write to a missing topic", writing.to_a_missing_topic, 10, is_quick=True),
     Scenario("read a missing topic", reading.a_missing_topic, reading.UNKNOWN_TOPIC, is_quick=True),
     Scenario(
-        "stream again from a checkpoint",
-        streaming.again_from_a_checkpoint,
+        "continue a stream from a checkpoint",
+        streaming.continued_from_a_checkpoint,
         {"first": rows(1000), "second": rows(300), "places": 1300},
         is_quick=True,
     ),
@@ -134,49 +134,47 @@ SCENARIOS = (
         is_quick=True,
     ),
     Scenario(
-        "read beside an open transaction",
+        "read during an open transaction",
         reading.an_open_transaction,
         {"while open": 5, "afterwards": 12},
         is_quick=True,
     ),
     Scenario(
-        "stream on after records were deleted",
-        trouble.records_deleted_before_they_were_read,
-        {"failOnDataLoss=true": trouble.MAY_BE_LOST, "failOnDataLoss=false": rows(10)},
+        "continue a stream after unread records were deleted",
+        failures.deleted_unread_records,
+        {"failOnDataLoss=true": failures.MAY_BE_LOST, "failOnDataLoss=false": rows(10)},
         is_quick=True,
     ),
     Scenario(
-        "stream on in a topic made anew",
-        trouble.a_topic_made_anew,
-        {"failOnDataLoss=true": trouble.WENT_BACK, "failOnDataLoss=false": rows(0)},
+        "continue a stream from a recreated topic",
+        failures.a_recreated_topic,
+        {"failOnDataLoss=true": failures.WENT_BACK, "failOnDataLoss=false": rows(0)},
     ),
     Scenario(
         "stream while partitions are added",
-        streaming.partitions_added_meanwhile,
+        streaming.added_partitions,
         {**rows(500), "partitions": 4},
     ),
     Scenario(
-        "read with a group name of one's own",
+        "read with a custom group id",
         reading.group_names,
         {"kafka.group.id": 5000, "groupIdPrefix": 5000, "stream": rows(5000)},
     ),
     Scenario("stream continuously", streaming.continuously, 200),
+    Scenario("stream with minOffsetsPerTrigger", streaming.minimum_records_of_a_batch, [200, 300]),
     Scenario(
-        "stream when enough records have come", streaming.enough_records_for_a_batch, [200, 300]
-    ),
-    Scenario(
-        "stream broken records into another topic",
-        streaming.broken_records_into_another_topic,
+        "stream invalid records into another topic",
+        streaming.invalid_records_into_another_topic,
         {"clean": 90, "dead letters": 10, "headers": ["offset"]},
     ),
     Scenario(
         "stream over a restart of the broker",
-        trouble.a_restart_in_the_middle,
+        failures.a_restart,
         {**rows(1000), "the query is active": True},
     ),
     Scenario(
         "stream over a kill of the broker",
-        trouble.a_kill_in_the_middle,
+        failures.a_kill,
         {**rows(1000), "the query is active": True},
         is_quick=True,
     ),

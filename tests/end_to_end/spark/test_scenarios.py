@@ -1,4 +1,4 @@
-"""Spark's own connector, unchanged, finds in PyKBroker what it finds in Apache Kafka."""
+"""Spark's connector has the same results with PyKBroker and Apache Kafka."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.spark.scenario import SCENARIOS, Scenario
-from tests.end_to_end.spark.stage import Stage
+from tests.end_to_end.spark.spark_fixture import SparkFixture
 
 SIDE_BY_SIDE = "PYKBROKER_SPARK_SIDE_BY_SIDE"
-"""Names the file to write the outcomes of all scenarios to; without it few of them run."""
+"""File for the table of all scenarios; if unset, only the quick scenarios run."""
 
 Note = Callable[[str, dict[str, object]], None]
 
@@ -19,15 +19,15 @@ Note = Callable[[str, dict[str, object]], None]
 @pytest.mark.parametrize(
     "scenario", [it for it in SCENARIOS if it.is_quick], ids=lambda scenario: scenario.name
 )
-def test_spark_finds_what_it_is_known_to_find_in_apache_kafka(
-    scenario: Scenario, stage: Stage
+def test_result_is_the_one_known_from_apache_kafka(
+    scenario: Scenario, spark_fixture: SparkFixture
 ) -> None:
-    assert scenario.act(stage) == scenario.expected
+    assert scenario.act(spark_fixture) == scenario.expected
 
 
 @pytest.fixture(scope="session")
 def note() -> Iterator[Note]:
-    """Writes a table of what came of each scenario with either broker."""
+    """Collects results and writes them as a table."""
     lines = ["| scenario | PyKBroker | Apache Kafka |", "|---|---|---|"]
 
     def add(name: str, outcomes: dict[str, object]) -> None:
@@ -43,9 +43,9 @@ def note() -> Iterator[Note]:
 @pytest.mark.oracle
 @pytest.mark.asked_for_by(SIDE_BY_SIDE)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_spark_finds_the_same_in_either_broker(
-    scenario: Scenario, stages: dict[str, Stage], note: Note
+def test_result_is_the_same_with_either_broker(
+    scenario: Scenario, spark_fixtures: dict[str, SparkFixture], note: Note
 ) -> None:
-    outcomes = {name: scenario.act(stage) for name, stage in stages.items()}
+    outcomes = {name: scenario.act(fixture) for name, fixture in spark_fixtures.items()}
     note(scenario.name, outcomes)
-    assert outcomes == dict.fromkeys(stages, scenario.expected)
+    assert outcomes == dict.fromkeys(spark_fixtures, scenario.expected)

@@ -12,13 +12,13 @@ from compat.apache import ApacheKafka
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.broker_process import BrokerProcess
 from tests.apis.transactions.transcript import TransactionTranscript
-from tests.end_to_end.transactions.looking_on import aged_partition, told
+from tests.end_to_end.transactions.read_committed import aged_partition, reads_at_every_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.end_to_end.transactions.looking_on import Told
+    from tests.end_to_end.transactions.read_committed import Reads
 
     AnyBroker = ApacheKafka | BrokerProcess
 
@@ -36,13 +36,13 @@ def pykbroker(folder: Path) -> AnyBroker:
     return BrokerProcess(folder / "pykbroker", settings=SETTINGS)
 
 
-def written_by(broker: AnyBroker) -> Told:
+def written_by(broker: AnyBroker) -> Reads:
     """A compacted partition in the directory of a broker that was stopped cleanly."""
     with broker:
         asking = TransactionTranscript(broker.port, "aged", time.time_ns() // 1_000_000)
         aged_partition(asking, asking.topic())
         asking.close()
-        return told(broker.port, TOPIC)
+        return reads_at_every_offset(broker.port, TOPIC)
 
 
 def hand_over(giver: AnyBroker, taker: AnyBroker, *, is_clean: bool) -> dict[str, bytes]:
@@ -96,5 +96,5 @@ def test_the_other_broker_returns_the_same_committed_records(
     assert sum(map(len, before["aborted"])) > 50
     given = hand_over(giver, taker, is_clean=is_clean)
     with taker:
-        assert told(taker.port, TOPIC) == before
+        assert reads_at_every_offset(taker.port, TOPIC) == before
         assert aborted_files(taker.data_dir / f"{TOPIC}-0") == given

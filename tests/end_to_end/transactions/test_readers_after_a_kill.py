@@ -11,7 +11,12 @@ import pytest
 from compat.apache.apache_kafka import SINGLE_NODE
 from tests.apis.transactions.transcript import TransactionTranscript
 from tests.apis.wire import Wire
-from tests.end_to_end.transactions.looking_on import aged_partition, offsets_of, read, told
+from tests.end_to_end.transactions.read_committed import (
+    aged_partition,
+    offsets_of,
+    read,
+    reads_at_every_offset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,17 +50,17 @@ def test_read_committed_consumers_get_the_same_records_after_a_kill(
     asking = TransactionTranscript(broker.port, "aged", time.time_ns() // 1_000_000)
     topic = asking.topic()
     still_open = aged_partition(asking, topic)
-    before = told(broker.port, topic.name)
+    before = reads_at_every_offset(broker.port, topic.name)
     assert sum(map(len, before["aborted"])) > 50
     folder = broker.data_dir / f"{topic.name}-0"
     assert len([*folder.glob("*.log")]) > 5
     ends(broker, folder)
     broker.start()
-    assert told(broker.port, topic.name) == before
+    assert reads_at_every_offset(broker.port, topic.name) == before
     asking.reconnect()
     still_open.broker.until(still_open.ending(committed=False), 4, lambda it: not it.error_code)
     still_open.until_complete()
-    after = told(broker.port, topic.name)
+    after = reads_at_every_offset(broker.port, topic.name)
     assert after["latest"] > before["latest"]
     assert (still_open.id, before["latest"]) in after["aborted"][before["latest"]]
     asking.close()

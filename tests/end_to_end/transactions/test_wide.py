@@ -46,9 +46,9 @@ def write_everywhere(producer: Producer, topic: Topic, value: bytes) -> None:
     while left:
         asked = to_partitions(producer, topic, left, value)
         answer = producer.broker.quietly(asked, VERSION_2_OF_PRODUCE)
-        told = {it.index: it.error_code for it in answer.responses[0].partition_responses}
-        assert set(told.values()) <= {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
-        left = [it for it in left if told[it]]
+        errors = {it.index: it.error_code for it in answer.responses[0].partition_responses}
+        assert set(errors.values()) <= {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
+        left = [it for it in left if errors[it]]
 
 
 def to_partitions(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 COMMITTED = 1
 LATEST = -1
-Told = dict[str, Any]
+Reads = dict[str, Any]
 
 
 def aged_partition(broker: TransactionTranscript, topic: Topic) -> Producer:
@@ -35,7 +35,7 @@ def aged_partition(broker: TransactionTranscript, topic: Topic) -> Producer:
     return still_open
 
 
-def told(port: int, topic: str) -> Told:
+def reads_at_every_offset(port: int, topic: str) -> Reads:
     with Wire(port) as wire:
         (latest,) = (
             wire.ask(asked, 9).topics[0].partitions[0].offset

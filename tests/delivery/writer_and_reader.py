@@ -1,4 +1,4 @@
-"""The two ends of a delivery: a writer that keeps writing, and a reader who reads all there is."""
+"""The writer of the source topic and the reader of complete topics."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ Ends = dict[int, int]
 
 
 class Writer:
-    """A thread that writes through all crashes; a context manager that ends with all told.
+    """A thread that writes unique values during crashes, until the context manager exits.
 
-    Each value is there once. Transactions are aborted now and then; a writer without them is
-    idempotent.
+    Some transactions are aborted. Without transactions the producer is idempotent.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Writer:
             raise
 
     def _write(self, client: Client) -> None:
-        """Until the end, or until nobody knows how to go on."""
+        """Writes until `stop`, or until a transaction fails."""
         producer = Producer(self._settings)
         if self.is_transactional:
             again(lambda: producer.init_transactions(PATIENCE_SECONDS))
@@ -122,7 +121,7 @@ class Writer:
         return True
 
     def _send(self, client: Client, producer: Producer) -> bool:
-        """Whether all was acknowledged."""
+        """Sends records; returns whether all are acknowledged."""
         under_way: list[Sending] = []
         acknowledged: list[int] = []
         for _ in range(self.chance.randint(1, RECORDS_PER_ROUND_MAX)):
@@ -132,13 +131,16 @@ class Writer:
             sending = client.sending(self.topic, value, partition=partition)
             under_way.append(sending)
             producer.produce(
-                self.topic, value, partition=partition, on_delivery=told(sending, acknowledged)
+                self.topic,
+                value,
+                partition=partition,
+                on_delivery=callback(sending, acknowledged),
             )
         producer.flush(PATIENCE_SECONDS)
         return len(acknowledged) == len(under_way)
 
 
-def told(sending: Sending, acknowledged: list[int]) -> Callable[[Any, Any], None]:
+def callback(sending: Sending, acknowledged: list[int]) -> Callable[[Any, Any], None]:
     def delivered(error: Any, record: Any) -> None:
         if error is not None:
             sending.unanswered(str(error))
@@ -150,7 +152,7 @@ def told(sending: Sending, acknowledged: list[int]) -> Callable[[Any, Any], None
 
 
 def again(act: Callable[[], None]) -> None:
-    """What librdkafka says may be tried again is tried again."""
+    """Repeats an action while librdkafka reports a retriable error."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -161,7 +163,7 @@ def again(act: Callable[[], None]) -> None:
 
 
 def end_transactions(bootstrap: str, transactional_ids: Iterable[str]) -> None:
-    """What somebody has left open when he died ends now, and not when its time is over."""
+    """Aborts open transactions of ended producers without waiting for their timeout."""
     for transactional_id in transactional_ids:
         producer = Producer(
             {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0}
@@ -170,7 +172,7 @@ def end_transactions(bootstrap: str, transactional_ids: Iterable[str]) -> None:
 
 
 def read_all(bootstrap: str, client: Client, topic: str, partitions: int) -> Ends:
-    """Read a topic to its end with the client's isolation."""
+    """Reads a topic to its end with the client's isolation level; returns the end offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -189,12 +191,12 @@ def read_all(bootstrap: str, client: Client, topic: str, partitions: int) -> End
         stops = _read_to_the_stops(consumer, client, ends)
     finally:
         consumer.close()
-    assert stops == high_watermarks(bootstrap, topic, partitions), f"{topic} cannot be read whole"
+    assert stops == high_watermarks(bootstrap, topic, partitions), f"{topic} is not readable"
     return ends
 
 
 def high_watermarks(bootstrap: str, topic: str, partitions: int) -> Ends:
-    """Where the partitions end for somebody who does not care for transactions."""
+    """Returns the high watermarks."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -232,7 +234,7 @@ def record_of(found: Any) -> Record:
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> Ends:
-    """How far a group says that it has come."""
+    """Returns the committed offsets of a group."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
         found = consumer.committed([TopicPartition(topic, it) for it in range(partitions)], 10)

@@ -1,4 +1,4 @@
-"""What a scenario has: a Spark, a broker, and clients that prepare topics for it."""
+"""Fixture of Spark scenarios: Spark session, broker, and clients that prepare topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 class Broker(Protocol):
-    """A broker's process, ours or Apache's."""
+    """A broker process, PyKBroker or Apache Kafka."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -36,7 +36,7 @@ class Broker(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a record lies."""
+    """Partition and offset of a record."""
 
     partition: int
     offset: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Batches:
-    """A sink that remembers: the places of the records of each batch, doubled ones as well."""
+    """A sink that collects the positions of all records of each batch, including duplicates."""
 
     places: list[list[Place]] = field(default_factory=list)
 
@@ -61,13 +61,13 @@ class Batches:
         return [len(batch) for batch in self.places if batch]
 
     def summary(self) -> dict[str, int]:
-        """Rows, and the places they came from: where these are fewer, something came twice."""
+        """Returns the number of rows and of distinct positions; the difference is duplicates."""
         return {"rows": len(self.all), "places": len(set(self.all))}
 
 
 @dataclass(slots=True)
-class Stage:
-    """One Spark, one broker, and a directory for checkpoints."""
+class SparkFixture:
+    """A Spark session, a broker, and a directory for checkpoints."""
 
     spark: SparkSession
     broker: Broker
@@ -76,13 +76,13 @@ class Stage:
     _filled: str = ""
 
     def __post_init__(self) -> None:
-        # Answers are lost with the client who asked, so there is one for as long as the stage.
+        # Kept for the lifetime of the fixture: pending results are lost with the client.
         self.admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
 
     # -- topics
 
     def name(self, stem: str) -> str:
-        """A name that nobody else has."""
+        """Returns a unique name."""
         return f"{stem}-{next(_numbers)}"
 
     def topic(self, partitions: int = 1, stem: str = "t") -> str:
@@ -95,12 +95,12 @@ class Stage:
         settle(self.admin.create_topics([new]))
 
     def delete(self, name: str) -> None:
-        """Delete a topic, and wait until the broker has forgotten it."""
+        """Deletes a topic and waits until Metadata does not list it."""
         settle(self.admin.delete_topics([name]))
         wait_until(lambda: name not in self.admin.list_topics(timeout=PATIENCE_S).topics)
 
     def filled(self) -> str:
-        """5,000 records in 10 partitions of 500, written once for all who only read."""
+        """Returns a topic with 5,000 records in 10 partitions, shared by reading scenarios."""
         if not self._filled:
             self._filled = self.topic(10, "filled")
             self.write_numbers(self._filled, 5000, partitions=10)
@@ -116,7 +116,7 @@ class Stage:
         step_ms: int = 0,
         settings: dict[str, object] | None = None,
     ) -> None:
-        """`count` records, dealt out to the partitions in turn, `step_ms` of time apart."""
+        """Writes `count` records to the partitions in turn, with timestamps `step_ms` apart."""
         producer = self.producer(**settings or {})
         for number in range(count):
             time_ms = 0 if since_ms is None else since_ms + number * step_ms
@@ -146,7 +146,7 @@ class Stage:
         return self.spark.readStream.format("kafka").options(**self._options(options))
 
     def stream(self, topic: str, **options: object) -> DataFrame:
-        """From the beginning, if nothing else is said."""
+        """Returns a stream that starts at the earliest offsets by default."""
         chosen = {"startingOffsets": "earliest", **options}
         return self.streamer(subscribe=topic, **chosen).load()
 
@@ -160,12 +160,12 @@ class Stage:
         )
 
     def _options(self, options: dict[str, object]) -> dict[str, str]:
-        """Options as Spark takes them; `kafka__acks` stands for `kafka.acks`."""
+        """Returns the options of Spark; `kafka__acks` stands for `kafka.acks`."""
         named = {name.replace("__", "."): str(value) for name, value in options.items()}
         return {"kafka.bootstrap.servers": self.broker.bootstrap, **named}
 
     def drain(self, frame: DataFrame, checkpoint: str = "") -> Batches:
-        """Stream what there is, batch by batch, and end."""
+        """Streams all available records and stops."""
         batches = Batches()
         self.run_once(frame, batches, checkpoint)
         return batches
@@ -183,7 +183,7 @@ class Stage:
 
     @contextmanager
     def running(self, frame: DataFrame, sink: Batches) -> Iterator[StreamingQuery]:
-        """A stream that goes on for as long as it is looked at."""
+        """Runs a stream until the context manager exits."""
         writer = frame.writeStream.foreachBatch(sink).trigger(processingTime="200 milliseconds")
         query = writer.option("checkpointLocation", self.checkpoint()).start()
         try:
@@ -200,30 +200,30 @@ def settle(futures: dict[Any, Any]) -> None:
         future.result(PATIENCE_S)
 
 
-def wait_until(is_so: Callable[[], bool], query: StreamingQuery | None = None) -> None:
-    """Wait for something that must come to be; a query that fails meanwhile is told of."""
+def wait_until(condition: Callable[[], bool], query: StreamingQuery | None = None) -> None:
+    """Polls a condition until it is true. Raises if the query fails meanwhile."""
     deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
+    while not condition():
         if query is not None and (failure := query.exception()) is not None:
-            raise AssertionError(f"the query ended: {failure}")
-        assert time.monotonic() < deadline, "what was waited for did not come to be"
+            raise AssertionError(f"the query failed: {failure}")
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(_POLL_S)
 
 
 def count_when_settled(frame: Callable[[], DataFrame], at_least: int) -> int:
-    """How many rows there are, once there are enough: acks=0 promises nothing at any moment."""
+    """Waits for enough rows and returns their number; with acks=0 they arrive later."""
     wait_until(lambda: frame().count() >= at_least)
     return frame().count()
 
 
 def phrase_in(error: BaseException, *phrases: str) -> str:
-    """Which of these the error speaks of; else all of what it says, which no scenario expects."""
+    """Returns the phrase that occurs in the error, or the complete error text."""
     text = f"{error}"
     return next((phrase for phrase in phrases if phrase in text), text)
 
 
 def when_possible(act: Callable[[], object]) -> None:
-    """Do something to a broker that is just coming back."""
+    """Repeats an action until the broker accepts it."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with suppress(KafkaException):

@@ -91,8 +91,8 @@ def sinks(pipeline: Pipeline) -> Iterator[Query]:
 def steps_in_order(pipeline: Pipeline, name: str) -> tuple[str, ...]:
     """Returns the steps upstream of this step, each after its inputs, and the step itself last."""
     order: dict[str, None] = {}
-    for feeder in inputs_of(pipeline.steps[name]):
-        order |= dict.fromkeys(steps_in_order(pipeline, feeder))
+    for input_name in inputs_of(pipeline.steps[name]):
+        order |= dict.fromkeys(steps_in_order(pipeline, input_name))
     return (*order, name)
 
 

@@ -53,17 +53,17 @@ def archived_file(archive: Path, path: Path) -> ArchivedFile:
 def delta_files(table: Path) -> Iterator[Path]:
     """Replays the log from its last checkpoint; yields files that are added and not removed."""
     log = table / DELTA_LOG
-    since, active = checkpointed(log)
+    since, active = read_checkpoint(log)
     for commit in sorted(log.iterdir()):
         found = COMMIT_NAME.fullmatch(commit.name)
         if found and int(found.group(1)) > since:
             for line in commit.read_text().splitlines():
-                replay(json.loads(line), active)
+                apply_action(json.loads(line), active)
     for name in sorted(active):
         yield table / unquote(name)
 
 
-def checkpointed(log: Path) -> tuple[int, set[str]]:
+def read_checkpoint(log: Path) -> tuple[int, set[str]]:
     pointer = log / "_last_checkpoint"
     if not pointer.exists():
         return -1, set()
@@ -74,11 +74,11 @@ def checkpointed(log: Path) -> tuple[int, set[str]]:
         raise CannotReadArchive(f"{log}: this kind of checkpoint is not supported")
     for part in parts:
         for row in parquet.read_table(part, columns=["add"]).to_pylist():
-            replay(row, active)
+            apply_action(row, active)
     return version, active
 
 
-def replay(action: dict[str, Any], active: set[str]) -> None:
+def apply_action(action: dict[str, Any], active: set[str]) -> None:
     added, removed = action.get("add"), action.get("remove")
     if added:
         if added.get("deletionVector"):

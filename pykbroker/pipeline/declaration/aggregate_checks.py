@@ -21,8 +21,8 @@ def check_aggregates(pipeline: Pipeline, problems: Problems) -> None:
 def check_aggregate(
     step: Window | Session, name: str, pipeline: Pipeline, problems: Problems
 ) -> None:
-    path, feeders = path_of(pipeline, name), upstream(pipeline, name)
-    for it in feeders:
+    path, upstream_steps = path_of(pipeline, name), upstream(pipeline, name)
+    for it in upstream_steps:
         if it in pipeline.window or it in pipeline.session:
             message = f"{it} is an aggregate; write it to a topic and read that topic as a source"
             problems.add(f"{path}.input", message)
@@ -42,8 +42,8 @@ def check_aggregate(
 
 def check_time(step: Window | Session, path: str, pipeline: Pipeline, problems: Problems) -> None:
     """An aggregate needs one time and one watermark, its own or those of its source."""
-    feeders = {step.input, *upstream(pipeline, step.input)}
-    sources = [source for name, source in pipeline.source.items() if name in feeders]
+    upstream_steps = {step.input, *upstream(pipeline, step.input)}
+    sources = [source for name, source in pipeline.source.items() if name in upstream_steps]
     times = {it.event_time for it in sources if it.event_time is not None}
     if step.watermark is None and not times:
         problems.add(f"{path}.watermark", "is missing: without a watermark no aggregate is final")

@@ -231,8 +231,8 @@ def check_directories(pipeline: Pipeline, problems: Problems) -> None:
 def check_loops(pipeline: Pipeline, problems: Problems) -> None:
     """The topic of a sink must not be upstream of it."""
     for name, sink in pipeline.sink.items():
-        feeders = {sink.input, *upstream(pipeline, sink.input)}
-        sources = [pipeline.source[it] for it in feeders if it in pipeline.source]
+        upstream_steps = {sink.input, *upstream(pipeline, sink.input)}
+        sources = [pipeline.source[it] for it in upstream_steps if it in pipeline.source]
         if any(sink.topic in source.topics for source in sources):
             problems.add(
                 f"sink.{name}.topic", f"{sink.topic} is an input of this sink, which makes a loop"

@@ -51,7 +51,7 @@ class Cell:
     name: str
     column: int
     height: float
-    feeders: tuple[str, ...]
+    inputs: tuple[str, ...]
 
 
 def lay_out(graph: Graph) -> Layout:
@@ -104,20 +104,20 @@ def column_x(column: int) -> float:
 
 def box_cells(graph: Graph, depths: Mapping[str, int]) -> Iterator[Cell]:
     for box in graph.boxes:
-        feeders = tuple(
+        inputs = tuple(
             (passing(arrow, depths) or (arrow.start,))[-1]
             for arrow in graph.arrows
             if arrow.end == box.name
         )
-        yield Cell(name=box.name, column=depths[box.name], height=height_of(box), feeders=feeders)
+        yield Cell(name=box.name, column=depths[box.name], height=height_of(box), inputs=inputs)
 
 
 def passing_cells(graph: Graph, depths: Mapping[str, int]) -> Iterator[Cell]:
     for arrow in graph.arrows:
-        feeder = arrow.start
+        input_name = arrow.start
         for number, name in enumerate(passing(arrow, depths), depths[arrow.start] + 1):
-            yield Cell(name=name, column=number, height=PASSING_HEIGHT, feeders=(feeder,))
-            feeder = name
+            yield Cell(name=name, column=number, height=PASSING_HEIGHT, inputs=(input_name,))
+            input_name = name
 
 
 def passing(arrow: Arrow, depths: Mapping[str, int]) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def passing(arrow: Arrow, depths: Mapping[str, int]) -> tuple[str, ...]:
 
 def mean_input_height(cell: Cell, middles: Mapping[str, float]) -> float:
     """Returns the mean height of the inputs of a cell, by which a column is sorted."""
-    heights = [middles[it] for it in cell.feeders]
+    heights = [middles[it] for it in cell.inputs]
     return sum(heights) / len(heights) if heights else 0.0
 
 

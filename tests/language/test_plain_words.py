@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
-SOURCES: Final = ("pykbroker", "protocol/pykbroker_protocol", "storage/pykbroker_storage", "docs")
+SOURCES: Final = (
+    "pykbroker",
+    "protocol/pykbroker_protocol",
+    "storage/pykbroker_storage",
+    "docs",
+    "examples",
+)
 WORDS: Final = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
 UNFINISHED: Final = tuple(
     line

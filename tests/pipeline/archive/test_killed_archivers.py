@@ -54,7 +54,7 @@ def assert_no_duplicates(archive: Path) -> None:
         assert set(seen.values()) <= {1}
 
 
-def test_killed_at_each_moment_that_matters(archive: Path) -> None:
+def test_archiver_killed_at_each_crash_point_archives_once(archive: Path) -> None:
     checkpoint = archive.with_name("checkpoint")
     for point in CRASH_POINTS:
         killed = run(ENGINE, archive, checkpoint, BATCHES, environment={"KILL_AT": point})

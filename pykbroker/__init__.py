@@ -27,7 +27,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Each name is imported when it is first asked for: the command line needs none of them."""
+    """Imports a name at its first use: the command line needs none of them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415  # likewise

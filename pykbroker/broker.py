@@ -90,7 +90,7 @@ class Broker:
         self.generation = Generation()
         self.addresses: list[Address] = []
         self.bound_port = 0
-        self._ending = contextlib.AsyncExitStack()
+        self._exit_stack = contextlib.AsyncExitStack()
         self.directory_lost = asyncio.Event()
         """Set when the data directory no longer belongs to this process."""
         self._broker_epoch = UNKNOWN_BROKER_EPOCH
@@ -111,7 +111,7 @@ class Broker:
 
     @classmethod
     async def start(cls, settings: Settings, environment: Environment | None = None) -> Self:
-        """Returns a broker that serves. Without an environment it uses that of the system."""
+        """Starts a broker; the default environment is that of the operating system."""
         broker = cls(settings, environment or Environment())
         await broker.begin()
         return broker
@@ -158,9 +158,9 @@ class Broker:
         self.current_settings.subscribe("request handlers", self.node.configure)
         self.current_settings.subscribe("fast paths", lambda _: self.generation.advance())
         self.start_upkeep()
-        self.open_doors(listeners)
+        self.open_socket_server(listeners)
 
-    # --- parts, in the order of their start
+    # --- parts, in start order
 
     async def bind_listeners(self) -> list[Listener]:
         given = tuple(parse_listener(it) for it in self.settings.advertised_listeners or ())
@@ -170,7 +170,7 @@ class Broker:
             listener = await self.environment.network.listen(
                 requested.name, requested.host, requested.port, limits
             )
-            self._ending.callback(listener.close)
+            self._exit_stack.callback(listener.close)
             self.bound_port = self.bound_port or listener.address.port
             listeners.append(listener)
             bound = Address(requested.name, requested.host, listener.address.port)
@@ -194,7 +194,7 @@ class Broker:
             filesystem=filesystem,
             open_files=open_files,
         )
-        self._ending.callback(self.close_directory)
+        self._exit_stack.callback(self.close_directory)
 
     def close_directory(self) -> None:
         partitions = self._opened_partitions
@@ -209,7 +209,7 @@ class Broker:
                 )
         finally:
             for partition in partitions or ():
-                partition.end_waits()  # they read again and find the log closed
+                partition.end_waits()  # waiting fetches read again and find the log closed
 
     async def open_controller(self) -> None:
         settings = self.settings
@@ -220,7 +220,7 @@ class Broker:
             randomness=self.environment.randomness,
             durable=self.environment.filesystem.is_durable,
         )
-        self._ending.push_async_callback(self.controller.close)
+        self._exit_stack.push_async_callback(self.controller.close)
         self._broker_epoch = await self.controller.join(
             listeners={it.name: (it.host, it.port) for it in self.addresses},
             rack=settings.broker_rack,
@@ -228,7 +228,7 @@ class Broker:
 
     def open_partitions(self) -> None:
         self.image = self.controller.subscribe(self.follow)
-        self._ending.push_async_callback(self.reconciler.close)
+        self._exit_stack.push_async_callback(self.reconciler.close)
         self.current_settings.value = effective_settings(self._own_settings, self.image)
         for resource_type, name in self.image.configurations:
             self.log_without_effect(resource_type, name)
@@ -238,10 +238,10 @@ class Broker:
             settings=self.settings,
             clock=self.clock,
             generation=self.generation,
-            on_late_log=self.follow_after_start,
+            on_late_log=self.load_coordinators,
         )
-        self._ending.push_async_callback(self.partitions.flush_threads.end)
-        self._ending.push_async_callback(self.partitions.off_loop.close)
+        self._exit_stack.push_async_callback(self.partitions.flush_threads.end)
+        self._exit_stack.push_async_callback(self.partitions.off_loop.close)
         self._opened_partitions = self.partitions
         self.current_settings.subscribe(
             "partitions", lambda it: self.partitions.change_defaults(it, self.image)
@@ -259,7 +259,7 @@ class Broker:
             consumer_settings=consumer_group_settings(self.settings, self.image.configurations),
             observer=self.environment.decision_observer,
         )
-        self._ending.push_async_callback(self.groups.close)
+        self._exit_stack.push_async_callback(self.groups.close)
         self.current_settings.subscribe("consumer groups", self.configure_groups)
         self.transactions = TransactionCoordinator(
             self.partitions,
@@ -269,25 +269,22 @@ class Broker:
             verifies_partitions=self.settings.transaction_partition_verification_enable,
             observer=self.environment.decision_observer,
         )
-        self._ending.push_async_callback(self.transactions.close)
+        self._exit_stack.push_async_callback(self.transactions.close)
         self.current_settings.subscribe("transactions", self.configure_transactions)
-        self.follow_after_start()
+        self.load_coordinators()
 
-    def follow_after_start(self) -> None:
-        """Loads coordinators at the start, and when a log opens that could not be opened then."""
+    def load_coordinators(self) -> None:
+        """Called at the start, and when the directory of a log can be opened later."""
         has_transactions = self.image.partition_count(TRANSACTION_STATE) > 0
         if has_transactions and not self.directory.was_clean:
             self.transactions.repair_losses()
-        self.follow_coordinated_topics()
+        self.update_group_coordinator()
+        self.update_transaction_coordinator()
 
-    def follow_coordinated_topics(self) -> None:
-        self.follow_group_partitions()
-        self.follow_transaction_partitions()
-
-    def follow_group_partitions(self) -> None:
+    def update_group_coordinator(self) -> None:
         self.groups.follow(self.image.partition_count(CONSUMER_OFFSETS))
 
-    def follow_transaction_partitions(self) -> None:
+    def update_transaction_coordinator(self) -> None:
         self.transactions.follow(
             self.image.partition_count(TRANSACTION_STATE),
             transaction_version=self.image.features.get(TRANSACTION_VERSION, 0),
@@ -300,24 +297,24 @@ class Broker:
             directory_lost=self.note_lost_directory,
         )
         tasks = upkeep.start()
-        self._ending.push_async_callback(end_tasks, tasks)
+        self._exit_stack.push_async_callback(end_tasks, tasks)
 
-    def open_doors(self, listeners: Iterable[Listener]) -> None:
+    def open_socket_server(self, listeners: Iterable[Listener]) -> None:
         self.socket_server = SocketServer(
             Dispatcher(self.node, self.environment.request_observer).serve,
             connection_limits(self.settings),
             busy_polling=BusyPolling() if self.environment.busy_polls else None,
             work_clock=self.clock.monotonic,
         )
-        self._ending.push_async_callback(self.socket_server.stop, STOP_SECONDS_MAX)
+        self._exit_stack.push_async_callback(self.socket_server.stop, STOP_SECONDS_MAX)
         self.current_settings.subscribe("connections", self.configure_connections)
         for listener in listeners:
             self.socket_server.open(listener)
 
-    # --- changes of the metadata
+    # --- metadata changes
 
     async def follow(self, delta: ImageDelta) -> None:
-        """Applies a committed delta to the image of the broker, then brings its parts to the image.
+        """Applies a committed delta to the image of the broker, then to its parts.
 
         Creating thousands of logs takes long, so it yields to the event loop between slices. A part
         that fails is logged and retried; the other parts are not affected.
@@ -332,8 +329,8 @@ class Broker:
         await in_slices(following, begins_at_once=True)
         self.topics.changed()
         attempt = partial(self.reconciler.attempt, delta.last_offset)
-        attempt("the group coordinator", self.follow_group_partitions)
-        attempt("the transaction coordinator", self.follow_transaction_partitions)
+        attempt("the group coordinator", self.update_group_coordinator)
+        attempt("the transaction coordinator", self.update_transaction_coordinator)
         if delta.topics_deleted:
             attempt(
                 f"committed offsets of deleted topics ({delta.last_offset})",
@@ -374,15 +371,15 @@ class Broker:
         self.socket_server.limits = connection_limits(settings)
 
     def log_without_effect(self, resource_type: int, resource: str) -> None:
-        """Logs each property that is stored without effect once."""
+        """Logs properties that are stored but have no effect, each once."""
         given = self.image.configurations.get((resource_type, resource), {})
         if resource_type == BROKER_RESOURCE:
-            idle = names_without_effect(given)
+            without_effect = names_without_effect(given)
         elif resource_type == TOPIC_RESOURCE:
-            idle = topic_names_without_effect(given)
+            without_effect = topic_names_without_effect(given)
         else:
             return
-        names = [name for name in idle if name not in self._logged_without_effect]
+        names = [name for name in without_effect if name not in self._logged_without_effect]
         if names:
             self._logged_without_effect.update(names)
             logger.warning(WITHOUT_EFFECT, ", ".join(names))
@@ -397,11 +394,11 @@ class Broker:
             )
             self.directory_lost.set()
 
-    # --- interface of the process that starts the broker
+    # --- for the process that starts the broker
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The current settings, with dynamic changes."""
         return self.current_settings.value
 
     @property
@@ -431,9 +428,9 @@ class Broker:
     async def stop(self) -> None:
         """Sends pending responses, flushes the logs, writes the checkpoints and closes everything.
 
-        Without effect on a broker that is stopped.
+        Does nothing if the broker is stopped.
         """
-        await self._ending.aclose()
+        await self._exit_stack.aclose()
 
     async def crash(self) -> None:
         """Stops like a killed process: sends no response and writes nothing. For test kits."""
@@ -441,7 +438,7 @@ class Broker:
         try:
             await self.socket_server.stop(0)
         finally:
-            with contextlib.suppress(OSError):  # a simulated disk rejects everything by now
+            with contextlib.suppress(OSError):  # a simulated disk rejects writes after a crash
                 await self.stop()
 
 

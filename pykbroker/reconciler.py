@@ -1,4 +1,4 @@
-"""Brings parts of the broker to the committed metadata, and retries parts that failed."""
+"""Applies committed metadata to the parts of the broker and retries the parts that fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 5.0
 """The pause doubles after each round of retries."""
 
 LOGGED_MAX = 20
-"""Parts that fail while this many have failed already share one log line."""
+"""Failed parts with log lines of their own; the others share one line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Reconciler:
         """Runs an action for metadata up to `offset`; logs and retries it if it raises."""
         try:
             action()
-        except Exception:  # noqa: BLE001  # the metadata is committed: logged and retried
+        except Exception:  # noqa: BLE001  # metadata is committed, so a failure is retried
             self.note_failure(offset, part, action)
         else:
             if self._failures:
@@ -87,12 +87,12 @@ class Reconciler:
             )
 
     async def _retry_until_done(self) -> None:
-        pause_seconds, others_logged = RETRY_SECONDS_MIN, 0
+        pause_seconds, shared_logged = RETRY_SECONDS_MIN, 0
         while self._failures:
-            others = sum(not it.is_logged for it in self._failures.values())
-            if others > others_logged:
-                logger.error("metadata: %d more parts could not be applied; retrying", others)
-                others_logged = others
+            shared = sum(not it.is_logged for it in self._failures.values())
+            if shared > shared_logged:
+                logger.error("metadata: %d more parts could not be applied; retrying", shared)
+                shared_logged = shared
             await self._clock.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
             for part in list(self._failures):

@@ -326,7 +326,7 @@ class FetchOperation:
         while missing > 0 and (seconds_left := deadline - clock.monotonic()) > 0:
             seen = self.seen
             self.reset()
-            if not have_moved(seen):  # other requests were served since the read
+            if not have_advanced(seen):  # other requests were served since the read
                 await wait_for_bytes(
                     seen, missing, seconds_left, clock=clock, isolation=self.isolation
                 )
@@ -349,9 +349,9 @@ class FetchOperation:
         changed_results: list[PartitionResult] = []
         leaders: set[int] = set()
         for start in range(0, len(self.results), SLICE_ELEMENTS):
-            slice_reported = self.changed_results(self.results[start : start + SLICE_ELEMENTS])
-            changed_results += slice_reported
-            leaders |= self.leaders_of_errors(slice_reported)
+            slice_results = self.changed_results(self.results[start : start + SLICE_ELEMENTS])
+            changed_results += slice_results
+            leaders |= self.leaders_of_errors(slice_results)
             yield
         responses, count = [], Slice()
         for topic, group in groupby(changed_results, key=topic_of):
@@ -359,12 +359,12 @@ class FetchOperation:
             responses.append(topic_response(topic, partitions))
         return self.response_of(responses, leaders)
 
-    def changed_results(self, found: list[PartitionResult]) -> list[PartitionResult]:
+    def changed_results(self, results: list[PartitionResult]) -> list[PartitionResult]:
         """Returns all results, or in a session only those that changed."""
         if self.session is None:
-            return found
-        changed_results = [it for it in found if self.has_changed(it)]
-        self.remember(self.session, changed_results)
+            return results
+        changed_results = [it for it in results if self.has_changed(it)]
+        self.update_session(self.session, changed_results)
         return changed_results
 
     def response_of(
@@ -381,10 +381,10 @@ class FetchOperation:
             else (),
         )
 
-    def has_changed(self, found: PartitionResult) -> bool:
+    def has_changed(self, result: PartitionResult) -> bool:
         assert self.session is not None
-        known = self.session.partitions.get(found.key)
-        outcome = found.outcome
+        known = self.session.partitions.get(result.key)
+        outcome = result.outcome
         if known is None or not isinstance(outcome, Fetched) or known.had_error:
             return True
         return bool(
@@ -393,7 +393,7 @@ class FetchOperation:
             or outcome.log_start_offset != known.log_start_offset
         )
 
-    def remember(self, session: FetchSession, changed_results: list[PartitionResult]) -> None:
+    def update_session(self, session: FetchSession, changed_results: list[PartitionResult]) -> None:
         served = []
         for it in changed_results:
             known = session.partitions.get(it.key)
@@ -407,8 +407,8 @@ class FetchOperation:
                     served.append(it.key)
         session.move_to_end(served)
 
-    def partition_data(self, found: PartitionResult) -> PartitionData:
-        outcome, index = found.outcome, found.key.number
+    def partition_data(self, result: PartitionResult) -> PartitionData:
+        outcome, index = result.outcome, result.key.number
         if isinstance(outcome, Fetched):
             return PartitionData(
                 partition_index=index,
@@ -420,34 +420,34 @@ class FetchOperation:
                 records=outcome.records,
             )
         if isinstance(outcome, Refusal):
-            return self.refused(found, outcome)
-        assert found.partition is not None
+            return self.refused(result, outcome)
+        assert result.partition is not None
         return PartitionData(
             partition_index=index,
             error_code=ErrorCode.NONE,
-            high_watermark=found.partition.high_watermark,
-            last_stable_offset=found.partition.last_stable_offset,
-            log_start_offset=found.partition.log.log_start_offset,
+            high_watermark=result.partition.high_watermark,
+            last_stable_offset=result.partition.last_stable_offset,
+            log_start_offset=result.partition.log.log_start_offset,
             diverging_epoch=outcome,
             aborted_transactions=None,
             records=NO_RECORDS,
         )
 
-    def refused(self, found: PartitionResult, refusal: Refusal) -> PartitionData:
+    def refused(self, result: PartitionResult, refusal: Refusal) -> PartitionData:
         hint = LeaderIdAndEpoch()
-        if found.partition is not None and refusal.code in LEADER_ERRORS:
-            leadership = found.partition.leadership
+        if result.partition is not None and refusal.code in LEADER_ERRORS:
+            leadership = result.partition.leadership
             hint = LeaderIdAndEpoch(
                 leader_id=leadership.leader, leader_epoch=leadership.leader_epoch
             )
         return PartitionData(
-            partition_index=found.key.number,
+            partition_index=result.key.number,
             error_code=refusal.code,
             high_watermark=-1,
             current_leader=hint
             if self.call.version >= LEADER_HINT_SINCE_VERSION
             else LeaderIdAndEpoch(),
-            aborted_transactions=None if found.partition is not None else (),
+            aborted_transactions=None if result.partition is not None else (),
             records=NO_RECORDS,
         )
 
@@ -464,8 +464,8 @@ class FetchOperation:
         }
 
 
-def topic_of(found: PartitionResult) -> tuple[str, bytes]:
-    return by_topic(found.key)
+def topic_of(result: PartitionResult) -> tuple[str, bytes]:
+    return by_topic(result.key)
 
 
 def topic_response(
@@ -474,7 +474,7 @@ def topic_response(
     return FetchableTopicResponse(topic=topic[0], topic_id=topic[1], partitions=partitions)
 
 
-def have_moved(seen: dict[Partition, tuple[int, int]]) -> bool:
+def have_advanced(seen: dict[Partition, tuple[int, int]]) -> bool:
     """Returns whether a high watermark or last stable offset has changed since the read."""
     return any((it.high_watermark, it.last_stable_offset) != seen[it] for it in seen)
 

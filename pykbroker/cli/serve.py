@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PROCESSORS_TO_BE_ATTENTIVE = 2
-"""On one processor, a polling event loop would delay the clients that it waits for."""
+BUSY_POLLING_PROCESSORS_MIN = 2
+"""On one processor, a polling event loop would take CPU time from its clients."""
 
 COLLECTOR_THRESHOLDS = (700, 10, 10_000)
 """Thresholds of the garbage collector: full collections are 1000 times rarer than by default.
@@ -127,7 +127,7 @@ async def start_broker(options: Namespace, settings: Settings) -> Broker | Serve
         Environment(
             filesystem=VolatileDisk() if options.ephemeral else FileSystem(),
             offer=offer,
-            busy_polls=processors() >= PROCESSORS_TO_BE_ATTENTIVE,
+            busy_polls=processors() >= BUSY_POLLING_PROCESSORS_MIN,
         ),
     )
     try:
@@ -175,12 +175,12 @@ def write_port_file(name: str, broker: Broker | ServedBroker) -> None:
     from pathlib import Path  # noqa: PLC0415  # takes 3 ms, rarely needed
 
     path = Path(name)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
             path.write_text(f"{broker.bound_port}\n")
             return
-        unfinished.write_text(f"{broker.bound_port}\n")
-        unfinished.replace(path)
+        temporary.write_text(f"{broker.bound_port}\n")
+        temporary.replace(path)
     except OSError as reason:
         raise CannotBegin(f"--port-file {path}: {reason.strerror}") from reason

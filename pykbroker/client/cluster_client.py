@@ -1,4 +1,4 @@
-"""A cluster as its clients see it: metadata, and requests to any of its brokers."""
+"""Client of a cluster: requests metadata and sends requests to any of the brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOPIC_TIMEOUT_SECONDS: Final = 3.0
 
 
 class ClusterClient:
-    """Knows the brokers of a cluster and keeps one connection to each that it has used."""
+    """Caches the metadata of a cluster and one connection to each broker that was used."""
 
     def __init__(
         self, bootstrap_addresses: Sequence[Address], options: ConnectionOptions | None = None
@@ -47,7 +47,7 @@ class ClusterClient:
     async def connect(
         cls, bootstrap_addresses: Sequence[Address], options: ConnectionOptions | None = None
     ) -> Self:
-        """Connects to the first of these brokers that answers."""
+        """Connects to the first of these brokers that is reachable."""
         client = cls(bootstrap_addresses, options)
         try:
             await client.any_broker()
@@ -58,7 +58,7 @@ class ClusterClient:
 
     @property
     def timeout_ms(self) -> int:
-        """The request timeout, for requests that carry one."""
+        """The request timeout, for requests with a timeout field."""
         return round(self.options.timeout_seconds * 1000)
 
     def attempts(self, seconds: float) -> Attempts:
@@ -102,7 +102,7 @@ class ClusterClient:
     async def flush(self) -> None:
         """Returns when all brokers have read the requests that have no response.
 
-        A broker answers requests in order, so the response to ApiVersions proves it.
+        A broker answers requests in order, so a response to ApiVersions proves it.
         """
         for connection in self._pool.connections:
             await connection.negotiate_versions()

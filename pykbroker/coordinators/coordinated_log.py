@@ -52,9 +52,9 @@ NOT_LOADED = (
     "restart the broker"
 )
 FRAME_BYTES_MAX = HEADER_BYTES + 32
-"""Bytes of a batch besides the keys and values of its records."""
+"""Upper bound of the batch header plus the framing of one record, without key and value."""
 COMMIT_SECONDS_MAX = 30.0
-"""A coordinator's own writes wait this long for the in-sync replicas (offsets.commit.timeout)."""
+"""Limit of the wait for in-sync replicas; `offsets.commit.timeout.ms` has no effect."""
 
 
 class State(Protocol):
@@ -90,7 +90,7 @@ AnyState = TypeVar("AnyState", bound=State)
 
 
 class CoordinatedLog(Generic[AnyState]):
-    """Connects the state of one partition with its log; everything runs on the event loop."""
+    """Connects the state of one partition with its log. All methods run on the event loop."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class CoordinatedLog(Generic[AnyState]):
         return self.partition.log.log_end_offset == self.partition.log.log_start_offset
 
     def begin(self) -> None:
-        """Serves requests from now on; the log is replayed completely."""
+        """Starts serving requests after the whole log is replayed."""
         self.status = Status.ACTIVE
         self._last_written = self.partition.log.log_end_offset - 1
         self._write_and_apply(self.state.loaded(self._clock.now_ms()))
@@ -177,7 +177,7 @@ class CoordinatedLog(Generic[AnyState]):
         self._once_loaded.clear()
 
     def _replay_batch(self, batch: RecordBatch) -> Iterator[None]:
-        """Yields after each record."""
+        """Replays the records of a batch; yields after each, so that the caller can pause."""
         if not batch.is_control:
             for key, value in self._known_records(batch):
                 self.state.replay(key, value)
@@ -227,10 +227,10 @@ class CoordinatedLog(Generic[AnyState]):
         if self.status is Status.LOADING:
             self._once_loaded.append(decide)
         else:
-            self.carry_out(decide())
+            self.write_if_active(decide())
 
-    def carry_out(self, outcome: Outcome) -> None:
-        """Writes and applies a decision that no request has asked for (all markers are written)."""
+    def write_if_active(self, outcome: Outcome) -> None:
+        """Writes and applies an outcome without a request, for example of a transaction marker."""
         if self.status is Status.ACTIVE:
             self._write_and_apply(outcome)
 
@@ -270,12 +270,12 @@ class CoordinatedLog(Generic[AnyState]):
             self.begin_work(self._when_committed(outcome, self._last_written + 1))
         return True
 
-    def _defer(self, name: Name, waits: Sequence[Ticket]) -> None:
+    def _defer(self, name: Name, waiting: Sequence[Ticket]) -> None:
         """Runs a decision once for all requests that arrive in this iteration of the event loop."""
         if name not in self._deferred:
             self._deferred[name] = []
             self._turns.wait((self, name), partial(self._run_deferred, name))
-        self._deferred[name].extend(waits)
+        self._deferred[name].extend(waiting)
 
     def _run_deferred(self, name: Name) -> None:
         waiting = self._deferred.pop(name)
@@ -370,11 +370,11 @@ class CoordinatedLog(Generic[AnyState]):
         size_bytes = builder.payload_bytes + len(key) + len(value or b"") + FRAME_BYTES_MAX
         return size_bytes <= min(settings.max_message_bytes, settings.segment_bytes)
 
-    def _replay_writes(self, outcome: Outcome, writes: Iterable[Write]) -> None:  # noqa: ARG002 - others look at it
+    def _replay_writes(self, outcome: Outcome, writes: Iterable[Write]) -> None:  # noqa: ARG002 - for subclasses
         for write in writes:
             self.state.replay(write.key, write.value)
 
-    def _new_batch(self, outcome: Outcome) -> BatchBuilder:  # noqa: ARG002 - others look at it
+    def _new_batch(self, outcome: Outcome) -> BatchBuilder:  # noqa: ARG002 - for subclasses
         return BatchBuilder()
 
     def _refusal_of(self, batch: RecordBatch) -> Refusal | None:  # noqa: ARG002 - likewise
@@ -399,7 +399,7 @@ class CoordinatedLog(Generic[AnyState]):
                 self._release(ticket, parked.refused(code))
 
     async def _when_committed(self, outcome: Outcome, end_offset: int) -> None:
-        """Clients wait for a bounded time; the consequence waits until this node resigns."""
+        """Requests time out; the consequence waits for the commit until this node resigns."""
         code = ErrorCode.KAFKA_STORAGE_ERROR
         if await self.partition.flushing.until_settled(end_offset):
             code = await self._wait_for_commit(end_offset)

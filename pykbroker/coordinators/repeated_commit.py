@@ -104,7 +104,7 @@ def commit_again(
 ) -> bool:
     """Returns False without side effects if the group rejects the commit or the append fails."""
     draft = Draft(now_ms)
-    code = log.state.may_commit(commit.request, commit.version, draft)
+    code = log.state.check_commit(commit.request, commit.version, draft)
     if code is not ErrorCode.NONE:
         return False
     batch = commit.batch_with(offsets, now_ms)

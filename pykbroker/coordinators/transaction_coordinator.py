@@ -131,17 +131,17 @@ class TransactionCoordinator:
             verdicts_of,
         )
 
-        asked = question(
+        request = question(
             transactional_id, producer_id, producer_epoch, places, verify_only=verify_only
         )
         version = VERIFYING_VERSION if verify_only else ADDING_VERSION
-        answer = self.add_partitions(asked, version=version)
+        answer = self.add_partitions(request, version=version)
         if isinstance(answer, asyncio.Future):
             return asyncio.ensure_future(verdicts_later(answer))
         return verdicts_of(answer)
 
     def add_partitions(
-        self, asked: AddPartitionsToTxnTransaction, *, version: int
+        self, request: AddPartitionsToTxnTransaction, *, version: int
     ) -> Message | asyncio.Future[Message]:
         """Returns an `AddPartitionsToTxnResult`, or a future of it."""
         from pykbroker.coordination.transactions.add_partitions import (  # noqa: PLC0415  # as its log
@@ -150,11 +150,11 @@ class TransactionCoordinator:
 
         now_ms = self._clock.now_ms()
         return self.decide(
-            asked.transactional_id,
+            request.transactional_id,
             lambda transactions, ticket: transactions.add_partitions_to_txn(
-                asked, version=version, ticket=ticket, now_ms=now_ms
+                request, version=version, ticket=ticket, now_ms=now_ms
             ),
-            lambda code: result_for(asked, lambda _: code),
+            lambda code: result_for(request, lambda _: code),
         )
 
     def needs_producer_id(self, transactional_id: str) -> bool:
@@ -204,6 +204,6 @@ class TransactionCoordinator:
 
     def _delivered(self, log: TransactionLog, delivery: Delivery, progress: Progress) -> None:
         if progress is Progress.DONE:
-            log.carry_out(log.state.markers_written(delivery.markers, self._clock.now_ms()))
+            log.write_if_active(log.state.markers_written(delivery.markers, self._clock.now_ms()))
             if self._repair is not None:  # before a request sees the completed state
                 self._repair.reconcile(log, (delivery.markers.transactional_id,))

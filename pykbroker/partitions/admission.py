@@ -1,9 +1,9 @@
-"""Validates the record batch of a Produce request and brings it into the codec of its topic.
+"""Validates the record batch of a Produce request and recompresses it for `compression.type`.
 
-The header and its checksum are always checked. Uncompressed records are walked from length to
-length, so that a batch that consumers cannot read is refused. A compressed batch is unpacked only
-where settings of the topic require it; otherwise its header is trusted within plausible limits.
-Few records are inspected on the event loop; `inspect` does the rest in a thread.
+The header and its checksum are always checked. The lengths of uncompressed records are checked, so
+that a batch that consumers cannot read is refused. A compressed batch is unpacked only if settings
+of the topic require it; otherwise its header is trusted within plausible limits. A batch with few
+records is checked on the event loop, a larger one by `inspect` in a thread.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ ZSTD_SINCE_VERSION = 7
 NO_TIMESTAMP = -1
 UNLIMITED_MS = 2**63 - 1
 LONG_AGO_MS = -(2**63)
-OPENED_AT_ONCE_MAX = 1_000
-WALKED_AT_ONCE_MAX = 10_000
-"""Records that are read, or skipped by length, on the event loop: about a millisecond."""
-PACKED_AT_ONCE_BYTES_MAX = 16 * 1024
+PARSED_ON_LOOP_MAX = 1_000
+SKIPPED_ON_LOOP_MAX = 10_000
+"""Records that are parsed, or skipped by length, on the event loop: about a millisecond."""
+COMPRESSED_ON_LOOP_BYTES_MAX = 16 * 1024
 RECORDS_REPORTED_MAX = KEYLESS_REPORTED_MAX
 INFLATION_MAX = (1, 1032, 22, 255, 32768)
 """The best compression ratio of each codec: Deflate 258 bytes from 2 bits, Snappy 64 from 3 bytes,
@@ -90,7 +90,7 @@ def admit(
     if refusal is not None:
         return refusal
     codec = batch.attributes & COMPRESSION_MASK
-    is_plain = codec == NO_COMPRESSION and batch.record_count <= OPENED_AT_ONCE_MAX
+    is_plain = codec == NO_COMPRESSION and batch.record_count <= PARSED_ON_LOOP_MAX
     if not (is_plain and settings.compression_type == AS_PRODUCED) and takes_long(
         batch, settings, codec, now_ms
     ):
@@ -119,12 +119,12 @@ def takes_long(batch: RecordBatch, settings: TopicSettings, codec: int, now_ms: 
     """
     if codec == NO_COMPRESSION:
         count = batch.record_count
-        if count <= OPENED_AT_ONCE_MAX:
+        if count <= PARSED_ON_LOOP_MAX:
             return (
                 settings.compression_type not in (AS_PRODUCED, "uncompressed")
-                and batch.size_bytes > PACKED_AT_ONCE_BYTES_MAX
+                and batch.size_bytes > COMPRESSED_ON_LOOP_BYTES_MAX
             )
-        if count > WALKED_AT_ONCE_MAX:
+        if count > SKIPPED_ON_LOOP_MAX:
             return True
     return (
         "compact" in settings.cleanup_policy
@@ -138,8 +138,8 @@ def read(records: memoryview | None) -> RecordBatch | Refusal:
     if records is None or len(records) <= MAGIC_POSITION:
         return Malformed(ErrorCode.INVALID_RECORD)
     if records[MAGIC_POSITION] != MAGIC:
-        is_former = records[MAGIC_POSITION] < MAGIC
-        return Malformed(ErrorCode.INVALID_RECORD if is_former else ErrorCode.CORRUPT_MESSAGE)
+        is_old_format = records[MAGIC_POSITION] < MAGIC
+        return Malformed(ErrorCode.INVALID_RECORD if is_old_format else ErrorCode.CORRUPT_MESSAGE)
     try:
         batch = RecordBatch.parse(records)
     except TruncatedBatch:
@@ -214,7 +214,7 @@ def is_consistent(batch: RecordBatch) -> bool:
 
 
 def must_check_timestamps(batch: RecordBatch, settings: TopicSettings, now_ms: int) -> bool:
-    """The header contains the maximum timestamp, so most batches need no check of records."""
+    """Returns False for most batches, because the header contains the maximum timestamp."""
     return settings.message_timestamp_type == "CreateTime" and (
         settings.message_timestamp_before_max_ms != UNLIMITED_MS
         or batch.max_timestamp > now_ms + settings.message_timestamp_after_max_ms
@@ -242,7 +242,7 @@ def refusal_of_time(
     if claimed_ms != NO_TIMESTAMP and not oldest_ms <= claimed_ms <= newest_ms:
         return Refusal(  # retention uses the header
             ErrorCode.INVALID_TIMESTAMP,
-            f"The maximum timestamp in the batch header, {claimed_ms}, is that of no record and "
+            f"The maximum timestamp in the batch header, {claimed_ms}, matches no record and is "
             f"outside the range that the topic allows: {oldest_ms} to {newest_ms} ms since 1970.",
         )
     return None

@@ -29,12 +29,12 @@ class Joining:
     """The verification of one producer in one epoch."""
 
     __slots__ = (
-        "asked_ms",
         "begins_at_zero",
         "has_joined",
         "least_sequence",
         "producer_epoch",
         "questions",
+        "requested_ms",
     )
 
     def __init__(
@@ -44,7 +44,7 @@ class Joining:
         self.least_sequence = base_sequence
         """The lowest base sequence of the batches that wait; that batch must be appended first."""
         self.begins_at_zero = begins_at_zero
-        self.asked_ms = now_ms
+        self.requested_ms = now_ms
         self.questions = 0
         """Pending requests to the coordinator."""
         self.has_joined = False
@@ -106,7 +106,7 @@ class JoiningProducers:
 
     def expire(self, now_ms: int, producer_id_expiration_ms: int) -> None:
         for producer_id, epochs in tuple(self._by_id.items()):
-            if all(now_ms - it.asked_ms >= producer_id_expiration_ms for it in epochs.values()):
+            if all(now_ms - it.requested_ms >= producer_id_expiration_ms for it in epochs.values()):
                 del self._by_id[producer_id]
 
     def verdict_on_first(

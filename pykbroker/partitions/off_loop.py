@@ -96,7 +96,7 @@ class OffLoop:
         return memoryview(held)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task that is done even if the client that asked for it goes away."""
+        """Starts a task that continues if the client disconnects."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -26,10 +26,10 @@ BYTES_MAX = 2**31 - 1
 
 
 class Partition:
-    """One replica, which this broker leads or follows; everything here runs on the event loop.
+    """A replica that this broker leads or follows. All methods run on the event loop.
 
-    `leader` appends while this broker leads. `reading` and `disk_reads` read. Requests that have
-    to wait for a change of the replica are in `waiting`.
+    `leader` appends while this broker leads. The modules `reading` and `disk_reads` read. `waiting`
+    has the requests that wait for a change of the replica.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Partition:
         self.leader = Leader(self)
         self.flushing = Flushing(self, flush_threads or FlushThreads())
         self.read_fails = False
-        """The last read from disk has failed; the first failure of several is logged."""
+        """True from a failed read until a successful one; only the first failure is logged."""
         log.producers.advance_high_watermark(self.high_watermark)
         if self.leads:
             self.commit()
@@ -99,7 +99,7 @@ class Partition:
 
     @property
     def settled_offset(self) -> int:
-        """End of the records that wait for no flush; later records are not acknowledged or visible.
+        """End of the records that need no flush; later ones are not acknowledged or visible.
 
         As in Kafka, a flush that `flush.messages` requires precedes the acknowledgement.
         """
@@ -121,7 +121,7 @@ class Partition:
             self.leader.advance_high_watermark()
 
     def set_high_watermark(self, offset: int) -> None:
-        """Completes the requests that wait for it."""
+        """Sets it and completes the requests that wait for it."""
         before, waiting = self.high_watermark, self.waiting
         if offset == before:
             return
@@ -146,8 +146,8 @@ class Partition:
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
         """The size of these records; BYTES_MAX if they span segments or their size is unknown.
 
-        The size is unknown where the bytes are not in memory. The waiting requests then read them;
-        the producer that has just appended does not wait for the disk.
+        The size is unknown if the index is not in memory. The waiting requests then read the
+        records; the producer that has just appended does not wait for the disk.
         """
         try:
             found = self.log.bytes_between(start_offset, end_offset)
@@ -156,7 +156,7 @@ class Partition:
         return BYTES_MAX if found is None else found
 
     def end_waits(self) -> None:
-        """The partition is deleted or the broker stops: nothing else completes these requests."""
+        """Completes all waiting requests, because the partition is deleted or the broker stops."""
         self.waiting.complete_fetches()
         self.waiting.fail_commits(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -185,7 +185,7 @@ class Partition:
     # --- leadership
 
     def epoch_refusal(self, current_leader_epoch: int) -> Refusal | None:
-        """Refuses a request to a follower, or with another leader epoch (KIP-320)."""
+        """Returns the error if this replica is a follower or has another leader epoch (KIP-320)."""
         if not self.leads:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch in (NO_EPOCH, self.leadership.leader_epoch):
@@ -201,8 +201,8 @@ class Partition:
             return EpochEnd(epoch, log.log_end_offset)
         found = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
         if found == UNKNOWN_END and epoch != NO_EPOCH and epoch < leader_epoch:
-            before = log.leader_epochs.latest_epoch
-            return EpochEnd(epoch if before == NO_EPOCH else before, log.log_end_offset)
+            latest = log.leader_epochs.latest_epoch
+            return EpochEnd(epoch if latest == NO_EPOCH else latest, log.log_end_offset)
         return found
 
     def lead_or_follow(self, leadership: Leadership) -> None:
@@ -231,7 +231,7 @@ class Partition:
         self.leader.joining.expire(now_ms, producer_id_expiration_ms)
 
     def delete_records_before(self, offset: int, now_ms: int) -> int | Refusal:
-        """Advances the log start offset, at most to the high watermark (-1)."""
+        """Advances the log start offset to `offset`, or to the high watermark for -1."""
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
             return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -13,7 +13,7 @@ from pykbroker.framing.frame_reader import Scratch
 from pykbroker.transport.limits import ConnectionLimits
 from pykbroker.transport.paused_peers import PausedPeers
 from pykbroker.transport.peer_log import PeerLog
-from pykbroker.transport.request_stream import RequestStream, Turn
+from pykbroker.transport.request_stream import RequestStream, ResponseSlot
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 REQUESTS_PER_TURN_MAX: Final = 64
@@ -79,7 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stream = RequestStream(context.scratch, context.limits)
         self._reader = self._stream.reader
         self._transport: asyncio.Transport | None = None
-        self._awaited: dict[Turn, tuple[asyncio.Future[Ready], Waiting]] | None = None
+        self._awaited: dict[ResponseSlot, tuple[asyncio.Future[Ready], Waiting]] | None = None
         self._is_closing = False
         self._responses_have_ended = False
         self._reading_is_paused = False
@@ -268,45 +268,45 @@ class Connection(asyncio.BufferedProtocol):
     # Waiting requests
 
     def _await(self, waiting: Waiting) -> None:
-        turn = self._stream.defer(pipelined=waiting.pipelined)
+        slot = self._stream.defer(pipelined=waiting.pipelined)
         wait = asyncio.ensure_future(waiting.awaitable, loop=self._context.loop)
         if self._awaited is None:
             self._awaited = {}
-        self._awaited[turn] = wait, waiting
+        self._awaited[slot] = wait, waiting
         self._context.waits.add(wait)
-        wait.add_done_callback(partial(self._awaited_ended, turn))
+        wait.add_done_callback(partial(self._awaited_ended, slot))
         if self._responses_have_ended and waiting.answer_only:
             wait.cancel()
 
-    def _awaited_ended(self, turn: Turn, wait: asyncio.Future[Ready]) -> None:
+    def _awaited_ended(self, slot: ResponseSlot, wait: asyncio.Future[Ready]) -> None:
         self._context.waits.discard(wait)
         assert self._awaited is not None
-        _, waiting = self._awaited.pop(turn)
+        _, waiting = self._awaited.pop(slot)
         close_unawaited(waiting.awaitable)  # if it was cancelled before it started
         if wait.cancelled():
             if self._responses_have_ended:
-                self._complete(turn, None)  # other requests are still served
+                self._complete(slot, None)  # other requests are still served
             else:
                 self.close()  # later responses would wait forever
             return
         error = wait.exception()
         if error is None:
-            self._complete(turn, wait.result())
+            self._complete(slot, wait.result())
         elif isinstance(error, ProtocolViolation):
             self._close_for(error)
         else:
             self._fail(error)
 
-    def _complete(self, turn: Turn, answer: Ready) -> None:
-        self._stream.complete(turn, answer)
-        # Responses that complete in one turn of the loop are sent together.
+    def _complete(self, slot: ResponseSlot, answer: Ready) -> None:
+        self._stream.complete(slot, answer)
+        # Responses that complete in one iteration of the event loop are sent together.
         if self._awaited:
             self._advance_soon()
         else:
             self._advance()
 
     def _end_responses(self) -> None:
-        """Cancels waits whose only effect is the response."""
+        """Cancels waiting requests whose only effect is the response."""
         for wait, waiting in list((self._awaited or {}).values()):
             if waiting.answer_only:
                 # The peer would take a later response for this one, so none is sent.
@@ -321,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close_if_all_is_sent(self) -> None:
         stream = self._stream
-        if not stream.has_backlog and not stream.open_turns:
+        if not stream.has_backlog and not stream.open_slots:
             self.close()
 
     def _close_for(self, violation: ProtocolViolation) -> None:

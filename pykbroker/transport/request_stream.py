@@ -14,8 +14,8 @@ from pykbroker.framing.frame_reader import SIZE, FrameReader, Scratch
 from pykbroker.transport.limits import ConnectionLimits
 
 
-class Turn:
-    """Position of a request in the order of responses, until its response is released."""
+class ResponseSlot:
+    """Place of a request in the order of responses, until its response is released."""
 
     __slots__ = ("is_complete", "mutes", "response", "response_bytes")
 
@@ -27,7 +27,7 @@ class Turn:
 
 
 class RequestStream:
-    """Received requests, open turns, and released response bytes."""
+    """Received requests, open slots, and released response bytes."""
 
     __slots__ = (
         "_backlog",
@@ -35,7 +35,7 @@ class RequestStream:
         "_is_blocked",
         "_limits",
         "_muted",
-        "_turns",
+        "_slots",
         "_unread",
         "outgoing",
         "outgoing_bytes",
@@ -48,7 +48,7 @@ class RequestStream:
         self.outgoing_bytes = 0
         self._limits = limits
         self._backlog: list[memoryview] = []  # requests not handed out yet, latest first
-        self._turns: list[Turn] = []  # earliest first; the first is never complete
+        self._slots: list[ResponseSlot] = []  # earliest first; the first is never complete
         self._held_bytes = 0
         self._muted = False
         self._unread = False
@@ -74,28 +74,28 @@ class RequestStream:
         """Takes the response to the request that was handed out last."""
         if response is None:
             return
-        if not self._turns:
+        if not self._slots:
             self._release(response, sum(map(len, response)))
             return
-        turn = Turn(mutes=False)
-        self._turns.append(turn)
-        self._hold(turn, response)
+        slot = ResponseSlot(mutes=False)
+        self._slots.append(slot)
+        self._hold(slot, response)
         self._update_blocked()
 
-    def defer(self, *, pipelined: bool) -> Turn:
-        """Opens a turn for the request that was handed out last; `complete` ends it."""
-        turn = Turn(mutes=not pipelined)
-        self._turns.append(turn)
+    def defer(self, *, pipelined: bool) -> ResponseSlot:
+        """Opens a slot for the request that was handed out last; `complete` ends it."""
+        slot = ResponseSlot(mutes=not pipelined)
+        self._slots.append(slot)
         self._update_blocked()
-        return turn
+        return slot
 
-    def complete(self, turn: Turn, response: Ready) -> None:
+    def complete(self, slot: ResponseSlot, response: Ready) -> None:
         """Takes a deferred response and releases all responses that no longer wait."""
-        assert not turn.is_complete, "a request has one response"
-        self._hold(turn, response)
-        turns = self._turns
-        while turns and turns[0].is_complete:
-            first = turns.pop(0)
+        assert not slot.is_complete, "a request has one response"
+        self._hold(slot, response)
+        slots = self._slots
+        while slots and slots[0].is_complete:
+            first = slots.pop(0)
             self._held_bytes -= first.response_bytes
             if first.response is not None:
                 self._release(first.response, first.response_bytes)
@@ -128,15 +128,15 @@ class RequestStream:
         return self._is_blocked
 
     @property
-    def open_turns(self) -> int:
+    def open_slots(self) -> int:
         """Number of requests handed out whose responses are not released."""
-        return len(self._turns)
+        return len(self._slots)
 
-    def _hold(self, turn: Turn, response: Ready) -> None:
-        turn.is_complete = True
-        turn.response = response
-        turn.response_bytes = sum(map(len, response)) if response is not None else 0
-        self._held_bytes += turn.response_bytes
+    def _hold(self, slot: ResponseSlot, response: Ready) -> None:
+        slot.is_complete = True
+        slot.response = response
+        slot.response_bytes = sum(map(len, response)) if response is not None else 0
+        self._held_bytes += slot.response_bytes
 
     def _release(self, response: "Ready", response_bytes: int) -> None:
         assert response is not None
@@ -145,12 +145,12 @@ class RequestStream:
         self.outgoing_bytes += response_bytes + 4
 
     def _update_blocked(self) -> None:
-        turns = self._turns
-        # Only the latest open turn can mute: no request was handed out after it.
-        self._muted = bool(turns) and turns[-1].mutes and not turns[-1].is_complete
+        slots = self._slots
+        # Only the latest open slot can mute: no request was handed out after it.
+        self._muted = bool(slots) and slots[-1].mutes and not slots[-1].is_complete
         self._is_blocked = (
             self._muted
             or self._unread
-            or len(turns) >= self._limits.requests_in_flight_max
+            or len(slots) >= self._limits.requests_in_flight_max
             or self._held_bytes > self._limits.held_bytes_max
         )

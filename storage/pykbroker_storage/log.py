@@ -327,7 +327,7 @@ class Log:
         )
 
     def merge(self, view: ReadView) -> bool:
-        """Takes over what a thread loaded and verified through its view.
+        """Adopts what a thread loaded and verified in its view of the log.
 
         Returns False if segments were truncated, replaced or deleted meanwhile: the result of the
         read may be wrong.
@@ -469,7 +469,7 @@ class Log:
         self._begin_empty_segment(self.log_end_offset, now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes every batch that reaches `offset` or beyond, because the leader has others.
+        """Removes all batches with records at `offset` or above, which the leader does not have.
 
         Checkpoint the directory afterwards: the recovery point in the file may be too high.
         """

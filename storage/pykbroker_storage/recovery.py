@@ -1,4 +1,4 @@
-"""Opens a log directory: without a scan after a clean shutdown, with recovery after a crash."""
+"""Opens the files of a log: without a scan after a clean shutdown, with recovery after a crash."""
 
 import logging
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def _check_segments(
     epochs: LeaderEpochs,
     configuration: LogConfiguration,
 ) -> int | None:
-    """Verifies the segments above the recovery point; each is cut at its first corrupt batch.
+    """Verifies the segments above the recovery point; truncates each at its first corrupt batch.
 
     Missing offsets are allowed, because compaction may have run at any earlier time. Later
     segments with batches are therefore kept. Returns the offset from which transaction indexes
@@ -147,7 +147,7 @@ def _check_segments(
         if corruption is not None:
             if configuration.forbids_data_loss:
                 _require_torn_end(segment, segments[-1], corruption, recovery_point)
-            _cut(segment, corruption)
+            _truncate(segment, corruption)
         if following is not None:
             segment.finish()
             segment.seal()
@@ -163,16 +163,16 @@ def _require_torn_end(
 ) -> None:
     """Raises `FlushedDataLost` unless only a torn end, which was never flushed, is corrupt."""
     if segment.next_offset < recovery_point:
-        proof = f"offsets up to {recovery_point} were flushed"
+        evidence = f"offsets up to {recovery_point} were flushed"
     elif segment is not last:
-        proof = f"a later segment exists ({last.file.path})"
+        evidence = f"a later segment exists ({last.file.path})"
     elif (valid := find_valid_batch(segment, corruption.position)) is not None:
-        proof = f"a valid batch follows at position {valid}"
+        evidence = f"a valid batch follows at position {valid}"
     else:
         return
     raise FlushedDataLost(
         f"{segment.file.path}: corrupt at position {corruption.position} "
-        f"({corruption.reason}), but {proof}"
+        f"({corruption.reason}), but {evidence}"
     )
 
 
@@ -193,8 +193,8 @@ def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
     """Removes empty segments above a gap, which a power cut leaves if it loses file contents.
 
     The log then ends after its last record; otherwise consumers would wait below an end that they
-    cannot reach. Kept are an empty last segment that continues the log, and one at the recovery
-    point: everything below it was flushed, so compaction left that gap.
+    cannot reach. Two empty segments stay: a last one that continues the log, and those up to the
+    recovery point, because all records below it were flushed and only compaction leaves gaps there.
     """
     kept = segments[:1]
     for segment in segments[1:]:
@@ -235,7 +235,7 @@ def _log_gaps(directory: str, segments: Sequence[Segment], configuration: LogCon
 
 
 def _log_overlap(segment: Segment, following: Segment) -> None:
-    """Logs overlapping offsets. Both segments are otherwise valid, so neither is cut."""
+    """Logs overlapping offsets. Both segments are otherwise valid, so neither is truncated."""
     logger.warning(
         "%s: segment reaches offset %d, but the next one starts at %d; one has wrong offsets; both "
         "are kept",
@@ -254,7 +254,7 @@ def check_and_index(
     """
     has_markers = False
 
-    def take(batch: RecordBatch, position: int) -> None:
+    def index(batch: RecordBatch, position: int) -> None:
         nonlocal has_markers
         has_markers |= batch.is_control
         if 0 <= batch.partition_leader_epoch != epochs.latest_epoch:
@@ -264,15 +264,15 @@ def check_and_index(
 
     segment.clear_transaction_index()
     segment.reset_indexes()
-    corruption = verify_batches(segment, segment.size_bytes, take)
+    corruption = verify_batches(segment, segment.size_bytes, index)
     if corruption is not None and corruption.is_found_late:
         segment.reset_indexes()
-        verify_batches(segment, corruption.position, take)
+        verify_batches(segment, corruption.position, index)
     segment.mark_verified()  # the caller removes the corrupt part
     return corruption, has_markers
 
 
-def _cut(segment: Segment, corruption: Corruption) -> None:
+def _truncate(segment: Segment, corruption: Corruption) -> None:
     logger.warning(
         "%s: %s; segment truncated at position %d, %d bytes removed; it now ends at offset %d",
         segment.file.path,

@@ -159,7 +159,7 @@ def anna_is_here(brokers: TwoBrokers, epoch: int) -> None:
             subscribed_topic_names=["trucks"],
             topic_partitions=[],
         )
-        log_of(side).carry_out(
+        log_of(side).write_if_active(
             log_of(side).state.consumer_group_heartbeat(
                 heartbeat,
                 version=1,
@@ -175,7 +175,7 @@ def anna_is_here(brokers: TwoBrokers, epoch: int) -> None:
 def delete_group(brokers: TwoBrokers) -> None:
     for side in (brokers.general, brokers.fast):
         log = log_of(side)
-        log.carry_out(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
+        log.write_if_active(log.state.delete_groups([GROUP], ticket=0, now_ms=1))
 
 
 def commit_in_transaction(brokers: TwoBrokers, partition: int) -> None:
@@ -191,7 +191,7 @@ def commit_in_transaction(brokers: TwoBrokers, partition: int) -> None:
     )
     for side in (brokers.general, brokers.fast):
         log = log_of(side)
-        log.carry_out(log.state.txn_offset_commit(request, version=3, ticket=0, now_ms=1))
+        log.write_if_active(log.state.txn_offset_commit(request, version=3, ticket=0, now_ms=1))
 
 
 def end_transaction(brokers: TwoBrokers, *, committed: bool) -> None:

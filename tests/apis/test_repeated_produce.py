@@ -14,7 +14,7 @@ from pykbroker.apis.answers import Waiting
 from pykbroker.apis.fast_path import REQUESTS_MAX
 from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, is_plain
 from pykbroker.controller_access import NewTopic
-from pykbroker.partitions.admission import PACKED_AT_ONCE_BYTES_MAX
+from pykbroker.partitions.admission import COMPRESSED_ON_LOOP_BYTES_MAX
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.produce import (
@@ -108,7 +108,7 @@ async def test_both_paths_apply_the_topic_settings(
     async with two_brokers(tmp_path, configuration=settings) as brokers:
         for acks in (1, 1, -1, -1):
             for size in SIZES:
-                if size < PACKED_AT_ONCE_BYTES_MAX:  # larger ones: in a thread
+                if size < COMPRESSED_ON_LOOP_BYTES_MAX:  # larger ones: in a thread
                     brokers.ask(request(batch(size), acks=acks, topic_id=id_of(brokers)))
 
 
@@ -336,7 +336,7 @@ async def test_records_inspected_in_a_thread_wait_for_replicas_added_meanwhile(
     async with two_brokers(tmp_path, configuration=gzip) as brokers:
         side = brokers.fast
         small = request(batch(), version=8, acks=-1)
-        large = request(batch(2 * PACKED_AT_ONCE_BYTES_MAX), version=8, acks=-1)
+        large = request(batch(2 * COMPRESSED_ON_LOOP_BYTES_MAX), version=8, acks=-1)
         side.answer(small)
         pending = side.dispatcher.serve(memoryview(bytearray(large)), side.peer)
         assert side.dispatcher.handled == 1, "the fast path serves it"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker.partitions.admission import (
-    OPENED_AT_ONCE_MAX,
-    PACKED_AT_ONCE_BYTES_MAX,
-    WALKED_AT_ONCE_MAX,
+    COMPRESSED_ON_LOOP_BYTES_MAX,
+    PARSED_ON_LOOP_MAX,
+    SKIPPED_ON_LOOP_MAX,
     ToInspect,
     admit,
     inspect,
@@ -250,7 +250,7 @@ def test_records_of_random_lengths_are_checked_like_one_by_one() -> None:
     assert records_tile(RecordBatch.parse(batch_of(*(b"x" * it for it in lengths))))
 
 
-COUNTS = (1, OPENED_AT_ONCE_MAX, OPENED_AT_ONCE_MAX + 1, WALKED_AT_ONCE_MAX + 1)
+COUNTS = (1, PARSED_ON_LOOP_MAX, PARSED_ON_LOOP_MAX + 1, SKIPPED_ON_LOOP_MAX + 1)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_records_that_take_long_are_inspected_in_a_thread(
 
 def test_a_large_batch_is_recompressed_in_a_thread() -> None:
     settings = resolve_topic(load_settings(), {"compression.type": "gzip"})
-    for size, takes_long in ((1000, False), (PACKED_AT_ONCE_BYTES_MAX, True)):
+    for size, takes_long in ((1000, False), (COMPRESSED_ON_LOOP_BYTES_MAX, True)):
         outcome = admit(memoryview(batch_of(b"x" * size)), settings, 9, NOW_MS)
         assert isinstance(outcome, ToInspect) == takes_long
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from pykbroker.partitions.admission import OPENED_AT_ONCE_MAX, RecordsRefused
+from pykbroker.partitions.admission import PARSED_ON_LOOP_MAX, RecordsRefused
 from pykbroker.partitions.off_loop import OffLoop
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.builder import BatchBuilder
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.partitions.local_partitions import LocalPartitions
 
 T = TypeVar("T")
-MANY = OPENED_AT_ONCE_MAX + 1
+MANY = PARSED_ON_LOOP_MAX + 1
 
 
 class Gate(OffLoop):

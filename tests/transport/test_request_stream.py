@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykbroker.apis.answers import ProtocolViolation
 from pykbroker.framing.frame_reader import Scratch
 from pykbroker.transport.limits import ConnectionLimits
-from pykbroker.transport.request_stream import RequestStream, Turn
+from pykbroker.transport.request_stream import RequestStream, ResponseSlot
 
 LIMITS = ConnectionLimits(request_bytes_max=1000)
 
@@ -61,14 +61,14 @@ class How:
 )
 def test_responses_are_released_in_request_order(hows: list[str], data: st.DataObject) -> None:
     stream = stream_with(*(bytes([n]) for n in range(len(hows))))
-    open_turns: list[tuple[Turn, int]] = []
+    open_slots: list[tuple[ResponseSlot, int]] = []
     left: list[bytes] = []
     more = st.booleans()
 
     def complete_one() -> None:
-        n_th = data.draw(st.integers(0, len(open_turns) - 1))
-        turn, n = open_turns.pop(n_th)
-        stream.complete(turn, None if hows[n] == How.LATER_WITH_NOTHING else [bytes([n])])
+        n_th = data.draw(st.integers(0, len(open_slots) - 1))
+        slot, n = open_slots.pop(n_th)
+        stream.complete(slot, None if hows[n] == How.LATER_WITH_NOTHING else [bytes([n])])
 
     for n, how in enumerate(hows):
         assert take(stream) == bytes([n])
@@ -78,24 +78,24 @@ def test_responses_are_released_in_request_order(hows: list[str], data: st.DataO
             case How.NOT_AT_ALL:
                 stream.respond(None)
             case _:
-                open_turns.append((stream.defer(pipelined=True), n))
-        while bool(open_turns) and data.draw(more):
+                open_slots.append((stream.defer(pipelined=True), n))
+        while bool(open_slots) and data.draw(more):
             complete_one()
         left += sent(stream)
-    while open_turns:
+    while open_slots:
         complete_one()
         left += sent(stream)
     silent = {How.NOT_AT_ALL, How.LATER_WITH_NOTHING}
     assert left == [bytes([n]) for n, how in enumerate(hows) if how not in silent]
-    assert stream.open_turns == 0
+    assert stream.open_slots == 0
 
 
 def test_a_muting_request_blocks_the_stream_until_its_response() -> None:
     stream = stream_with(b"1", b"2")
     take(stream)
-    turn = stream.defer(pipelined=False)
+    slot = stream.defer(pipelined=False)
     assert take(stream) is None
-    stream.complete(turn, [b"one"])
+    stream.complete(slot, [b"one"])
     assert take(stream) == b"2"
 
 
@@ -146,9 +146,9 @@ def test_the_stream_blocks_while_the_peer_does_not_read() -> None:
 def test_requests_received_while_blocked_keep_their_order() -> None:
     stream = stream_with(b"1", b"2")
     take(stream)
-    turn = stream.defer(pipelined=False)
+    slot = stream.defer(pipelined=False)
     feed(stream, b"3", b"4")
-    stream.complete(turn, None)
+    stream.complete(slot, None)
     assert [take(stream) for _ in range(4)] == [b"2", b"3", b"4", None]
 
 
@@ -176,7 +176,7 @@ def test_a_second_response_to_a_request_is_a_bug() -> None:
     take(stream)
     stream.defer(pipelined=True)
     take(stream)
-    turn = stream.defer(pipelined=True)
-    stream.complete(turn, None)
+    slot = stream.defer(pipelined=True)
+    stream.complete(slot, None)
     with pytest.raises(AssertionError, match="one response"):
-        stream.complete(turn, None)
+        stream.complete(slot, None)

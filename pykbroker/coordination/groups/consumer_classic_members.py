@@ -15,7 +15,7 @@ from pykbroker.coordination.groups.consumer_admission import admit
 from pykbroker.coordination.groups.consumer_checks import full, identified
 from pykbroker.coordination.groups.consumer_decision import REJOIN, SESSION, SYNC
 from pykbroker.coordination.groups.consumer_departure import remove
-from pykbroker.coordination.groups.consumer_heartbeat import update_and_step
+from pykbroker.coordination.groups.consumer_heartbeat import update_and_reconcile
 from pykbroker.coordination.groups.consumer_member import ConsumerMember, MemberState, numbers
 from pykbroker.coordination.groups.consumer_migration import (
     classic_metadata,
@@ -131,7 +131,7 @@ def admit_member(
         classic=classic_metadata(request.session_timeout_ms, joining.protocols.items()),
     )
     owned = classic.owned_partitions(subscription, decision.topics)
-    joined = update_and_step(decision, cache, before, after, owned)
+    joined = update_and_reconcile(decision, cache, before, after, owned)
     decision.cancel_timer(REJOIN, member_id)
     last_of_its_kind_was_replaced = replaced is not None and replaced.classic is None
     if last_of_its_kind_was_replaced and is_due_for_downgrade(
@@ -217,8 +217,8 @@ def needs_rejoin(state: ConsumerGroupState, member: ConsumerMember) -> bool:
 
 def request_rejoin(decision: Decision, cache: GroupCache, member: ConsumerMember) -> None:
     """Requests a rejoin; the rejoin timeout counts from the first request."""
-    asked_at_ms = cache.rejoin_requested_at_ms.setdefault(member.member_id, decision.now_ms)
-    deadline_ms = asked_at_ms + member.rebalance_timeout_ms
+    requested_at_ms = cache.rejoin_requested_at_ms.setdefault(member.member_id, decision.now_ms)
+    deadline_ms = requested_at_ms + member.rebalance_timeout_ms
     decision.set_timer(REJOIN, member.member_id, after_ms=deadline_ms - decision.now_ms)
 
 

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat: joins, keeps the session alive, reports owned partitions.
+"""ConsumerGroupHeartbeat: joins a member, renews its session and reconciles its assignment.
 
-A heartbeat that makes a new assignment due is accepted immediately and answered after all requests
-of the same moment. So members that join together cost one assignment and get their share of it.
+A heartbeat that requires a new assignment is accepted immediately and answered after all requests
+of the same event loop iteration. Members that join together therefore share one computation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Unmatched(NamedTuple):
-    """The heartbeat must be decided again when its regular expression is matched."""
+    """The regular expression must be matched; then the heartbeat is decided again."""
 
     regex: str
 
@@ -76,17 +76,17 @@ def answer(decision: Decision, accepted: Accepted) -> ConsumerGroupHeartbeatResp
     member = decision.state.members.get(accepted.before.member_id)
     if member is None or member.is_away:  # removed, or left, while the heartbeat was parked
         return refuse(unknown_member(decision.group_id, accepted.before.member_id))
-    has_moved_on = (
-        member.reconciliation_state != accepted.before.reconciliation_state
-    )  # the owned partitions of the request are outdated
-    owned = None if has_moved_on else owned_partitions(accepted.request, member)
-    stepped = take_step(decision, member, owned, subscription_changed=accepted.subscription_changed)
+    is_outdated = member.reconciliation_state != accepted.before.reconciliation_state
+    owned = None if is_outdated else owned_partitions(accepted.request, member)
+    reconciled = reconcile_once(
+        decision, member, owned, subscription_changed=accepted.subscription_changed
+    )
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
-        member_id=stepped.member_id,
-        member_epoch=stepped.epoch,
+        member_id=reconciled.member_id,
+        member_epoch=reconciled.epoch,
         heartbeat_interval_ms=decision.settings.heartbeat_interval_ms,
-        assignment=assignment_to_send(accepted.request, accepted.before, stepped),
+        assignment=assignment_to_send(accepted.request, accepted.before, reconciled),
     )
 
 
@@ -122,8 +122,8 @@ def updated_member(
     client_host: str,
 ) -> ConsumerMember:
     """Returns the member with the fields of the request; omitted fields are unchanged."""
-    comes_from = (member.client_id, member.client_host)
-    if is_keep_alive(request) and member.classic is None and comes_from == (client_id, client_host):
+    is_same_client = (member.client_id, member.client_host) == (client_id, client_host)
+    if is_keep_alive(request) and member.classic is None and is_same_client:
         return member
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -141,7 +141,7 @@ def updated_member(
 
 
 def is_keep_alive(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Returns whether the request has no subscription fields, as most heartbeats."""
+    """Returns whether the request has no subscription fields, like most heartbeats."""
     return (
         request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
@@ -157,18 +157,18 @@ def check_regex(
     """Compiles and matches a regular expression that is new to the group."""
     if not regex or regex in decision.state.regexes:
         return None
-    words = refusal_of_another_regex(decision, before)
-    if not words:
+    reason = refusal_of_another_regex(decision, before)
+    if not reason:
         found = look_up(decision, regex)
         if found is None:
             return Unmatched(regex)
-        words = found.refusal
-    if not words:
+        reason = found.refusal
+    if not reason:
         return None
-    decision.draft.add_reason(f"group {decision.group_id}: regular expression refused: {words}")
+    decision.draft.add_reason(f"group {decision.group_id}: regular expression refused: {reason}")
     return Refusal(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {words}.",
+        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {reason}.",
     )
 
 
@@ -187,7 +187,7 @@ def refusal_of_another_regex(decision: Decision, before: ConsumerMember) -> str:
 def owned_partitions(
     request: ConsumerGroupHeartbeatRequest, member: ConsumerMember
 ) -> Assignment | None:
-    """Returns the reported partitions; of topics never assigned, only one is kept as evidence."""
+    """Returns the reported partitions. Of topics that the member does not own, one is enough."""
     if request.topic_partitions is None:
         return None
     owned, is_foreign = dict[bytes, frozenset[int]](), False
@@ -200,7 +200,7 @@ def owned_partitions(
     return owned
 
 
-def update_and_step(
+def update_and_reconcile(
     decision: Decision,
     cache: GroupCache,
     before: ConsumerMember,
@@ -210,10 +210,10 @@ def update_and_step(
     """Writes the changes of a classic member and reconciles it; returns the new state."""
     subscription_changed = take_subscription(decision, cache, before, after)
     assign_if_due(decision, cache)
-    return take_step(decision, after, owned, subscription_changed=subscription_changed)
+    return reconcile_once(decision, after, owned, subscription_changed=subscription_changed)
 
 
-def take_step(
+def reconcile_once(
     decision: Decision,
     member: ConsumerMember,
     owned: Assignment | None,
@@ -224,7 +224,7 @@ def take_step(
     state = decision.state
     if member.has_reached(state.assignment_epoch) and not subscription_changed:
         return member  # the most common case
-    stepped = reconcile(
+    reconciled = reconcile(
         member,
         Goal(
             epoch=state.assignment_epoch,
@@ -236,9 +236,9 @@ def take_step(
             ),
         ),
     )
-    if stepped is not member:
-        write_current_assignment(decision, stepped)
-    return stepped
+    if reconciled is not member:
+        write_current_assignment(decision, reconciled)
+    return reconciled
 
 
 def subscribed_target(decision: Decision, member: ConsumerMember) -> Assignment:
@@ -262,14 +262,14 @@ def write_current_assignment(decision: Decision, member: ConsumerMember) -> None
 def assignment_to_send(
     request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
 ) -> WireAssignment | None:
-    """Returns the assignment if it changed or if the request was a full one."""
+    """Returns the assignment if it changed or the request has all fields, else None."""
     is_full_request = (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names, request.subscribed_topic_regex) != (None, None)
         and request.topic_partitions is not None
     )
-    is_asked_for = request.member_epoch == JOINING or is_full_request
-    return as_wire(after.assigned) if is_asked_for or after.assigned != before.assigned else None
+    must_send = request.member_epoch == JOINING or is_full_request
+    return as_wire(after.assigned) if must_send or after.assigned != before.assigned else None
 
 
 def as_wire(holding: Holding) -> WireAssignment:

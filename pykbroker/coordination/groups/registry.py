@@ -1,6 +1,6 @@
 """The groups of one partition of `__consumer_offsets`, and dispatch of requests to them.
 
-`admission` checks whether a request fits to a group. The modules `classic_*` and `consumer_*`
+`admission` checks whether a group accepts a request. The modules `classic_*` and `consumer_*`
 decide about members; `offsets`, `offset_fetch` and `expiration` decide about offsets.
 """
 
@@ -87,7 +87,7 @@ class ConsumerContext(TypedDict):
 
 
 class Groups:
-    """Decides requests and timers; only replayed records change the state durably."""
+    """Decides requests and timers. Changes that must survive a restart are made by replay."""
 
     def __init__(
         self,
@@ -178,11 +178,11 @@ class Groups:
         others_bytes: int = 0,
     ) -> ErrorCode:
         """Returns the error if a member would use too much memory, and logs it."""
-        code, words = self.member_bytes.refusal(
+        code, reason = self.member_bytes.refusal(
             before_bytes, after_bytes, self.settings, others_bytes=others_bytes
         )
-        if words:
-            draft.add_reason(f"group {group_id}: {words}; refused with {code.name}")
+        if reason:
+            draft.add_reason(f"group {group_id}: {reason}; refused with {code.name}")
         return code
 
     def _group_to_join(self, group_id: str, draft: Draft) -> ClassicGroup:
@@ -274,11 +274,11 @@ class Groups:
             draft.reply(ticket, classic_responses.refused_leaving(ErrorCode.INVALID_GROUP_ID))
             return draft.outcome()
         if group is None:
-            fates = classic_responses.unknown_members(leaving)
+            results = classic_responses.unknown_members(leaving)
         else:
-            fates = classic_liveness.leave_group(group, leaving, draft, self.settings)
+            results = classic_liveness.leave_group(group, leaving, draft, self.settings)
             self._update_member_bytes(request.group_id)
-        draft.reply(ticket, classic_responses.leave_response(fates, version))
+        draft.reply(ticket, classic_responses.leave_response(results, version))
         return self._outcome(draft)
 
     # --- members of consumer groups
@@ -337,15 +337,15 @@ class Groups:
     ) -> Outcome:
         """Commits offsets; topics have names, and ids if the caller knows them."""
         draft = Draft(now_ms)
-        code = self.may_commit(request, version, draft)
+        code = self.check_commit(request, version, draft)
         if code is not ErrorCode.NONE:
             draft.reply(ticket, offsets.refused_commit(request, code))
         else:
             offsets.commit(request, ticket, draft, self.settings)
         return draft.outcome()
 
-    def may_commit(self, request: OffsetCommitRequest, version: int, draft: Draft) -> ErrorCode:
-        """Returns the error for a commit, or restarts the session timer of the member."""
+    def check_commit(self, request: OffsetCommitRequest, version: int, draft: Draft) -> ErrorCode:
+        """Returns the error of a commit; without one, restarts the session timer of the member."""
         group = self.groups.get(request.group_id)
         code = admission.refusal_of_commit(request, version, group)
         if (
@@ -389,7 +389,7 @@ class Groups:
         return offset_fetch.in_shape_of(groups, version)
 
     def topics_committed(self, group_id: str) -> list[OffsetFetchRequestTopics]:
-        """Returns the topics for a request of all topics."""
+        """Returns the topics with committed offsets, for an OffsetFetch of all topics."""
         return offset_fetch.known_topics(group_id, self.offsets)
 
     def offset_delete(
@@ -410,7 +410,7 @@ class Groups:
         draft.write(offsets.tombstones(self.offsets.keys_of_topics(frozenset(names))))
         return draft.outcome()
 
-    # --- requests of operators
+    # --- admin requests
 
     def delete_groups(self, group_ids: Iterable[str], *, ticket: Ticket, now_ms: int) -> Outcome:
         draft = Draft(now_ms, in_parts=True)
@@ -452,7 +452,7 @@ class Groups:
                 self._update_member_bytes(key.group_id)
 
     def _replay_existence(self, group_id: str) -> None:
-        """Creates the group of consumers that assign partitions themselves."""
+        """Creates the group if it has committed offsets but no members (manual assignment)."""
         if group_id not in self.groups:
             self.groups[group_id] = ClassicGroup(group_id)
 

@@ -64,8 +64,8 @@ class Init(NamedTuple):
 
     @property
     def timeout_ms(self) -> int:
-        asked_ms = self.request.transaction_timeout_ms
-        return ENDLESS_TIMEOUT_MS if self.request.enable2_pc else asked_ms
+        timeout_ms = self.request.transaction_timeout_ms
+        return ENDLESS_TIMEOUT_MS if self.request.enable2_pc else timeout_ms
 
     def refused(self, code: ErrorCode) -> Step:
         return Step(refused(error_for_version(code, self.version, FENCED_SINCE)))

@@ -111,8 +111,8 @@ class Transaction:
 
     def ended(self, *, committed: bool, now_ms: int) -> Transaction:
         """Ends the transaction as in version 1, with an unchanged epoch."""
-        goal = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
-        return replace(self._with_state(goal, now_ms), client_version=0)
+        target = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
+        return replace(self._with_state(target, now_ms), client_version=0)
 
     def ended_with_epoch(
         self, *, committed: bool, next_producer_id: int, now_ms: int
@@ -152,8 +152,8 @@ class Transaction:
     def completed(self, now_ms: int) -> Transaction:
         """Completes the transaction after all partitions have their markers."""
         is_commit = self.state is TransactionState.PREPARE_COMMIT
-        goal = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-        done = replace(self._with_state(goal, now_ms), partitions=frozenset())
+        target = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        done = replace(self._with_state(target, now_ms), partitions=frozenset())
         if self.next_producer_id == NO_PRODUCER_ID:
             return done
         return replace(
@@ -163,9 +163,9 @@ class Transaction:
             next_producer_id=NO_PRODUCER_ID,
         )
 
-    def _with_state(self, goal: TransactionState, now_ms: int) -> Transaction:
-        assert (self.state, goal) in LEGAL_TRANSITIONS, f"{self.state.value} to {goal.value}"
-        return replace(self, state=goal, updated_ms=now_ms, previous_producer_id=self.producer_id)
+    def _with_state(self, target: TransactionState, now_ms: int) -> Transaction:
+        assert (self.state, target) in LEGAL_TRANSITIONS, f"{self.state.value} to {target.value}"
+        return replace(self, state=target, updated_ms=now_ms, previous_producer_id=self.producer_id)
 
     def _next_epoch(self) -> int:
         assert self.producer_epoch < FENCING_EPOCH

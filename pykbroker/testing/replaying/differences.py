@@ -96,13 +96,13 @@ def walk(recorded: Any, requested: Any, path: str) -> Iterator[str]:
 def walk_rows(recorded: list[Any], requested: list[Any], path: str) -> Iterator[str]:
     """Compares rows regardless of order: removes equal rows and compares the rest pairwise."""
     only_recorded = [it for it in recorded if it not in requested]
-    only_asked = [it for it in requested if it not in recorded]
-    both = min(len(only_recorded), len(only_asked))
+    only_requested = [it for it in requested if it not in recorded]
+    both = min(len(only_recorded), len(only_requested))
     for number in range(both):
-        yield from walk(only_recorded[number], only_asked[number], f"{path}[{number}]")
+        yield from walk(only_recorded[number], only_requested[number], f"{path}[{number}]")
     for row in only_recorded[both:]:
         yield f"{path}: recorded {shown(row)}, now missing"
-    for row in only_asked[both:]:
+    for row in only_requested[both:]:
         yield f"{path}: now {shown(row)}, not recorded"
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pykbroker.testing.broker_options import Config, Topics
-    from pykbroker.testing.simulation.chaos import Kind
     from pykbroker.testing.simulation.link import Link
 
 T = TypeVar("T")
@@ -47,22 +46,22 @@ class Simulation:
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = new_seed() if seed is None else seed
-        self._ending = ExitStack()
+        self._exit_stack = ExitStack()
         self._nodes: list[SimulatedNode] = []
         self._failures: list[AssertionError] = []
 
     def __enter__(self) -> Self:
         self.directory = make_directory()
-        self._ending.callback(remove_directory, self.directory)
+        self._exit_stack.callback(remove_directory, self.directory)
         self.trace = Trace(lambda: self._loop.seconds)
         """The events of the run."""
         self.network = Network(self.chance_of("network"), self.trace)
         self._loop = VirtualLoop(self.chance_of("threads"), self.network)
         self.clock = VirtualClock(self._loop)
         self.network.moved = self.clock.something_arrived
-        self._ending.enter_context(patched_runtime(self._loop, self.chance_of("programs")))
-        self._ending.enter_context(patched_aiokafka())
-        self._ending.callback(self._loop.close)
+        self._exit_stack.enter_context(patched_runtime(self._loop, self.chance_of("programs")))
+        self._exit_stack.enter_context(patched_aiokafka())
+        self._exit_stack.callback(self._loop.close)
         return self
 
     def __exit__(
@@ -75,7 +74,7 @@ class Simulation:
             with self._notes_on_errors():
                 self._loop.run_until_complete(self._end())
         finally:
-            self._ending.close()
+            self._exit_stack.close()
         if error is not None:
             self._add_notes(error)
 
@@ -83,13 +82,13 @@ class Simulation:
         """Runs a coroutine until it ends. Tasks that it started continue in the next run.
 
         Re-raises an AssertionError of a program that was started on a host. Raises NeverEnds after
-        so many virtual days.
+        `days_max` virtual days.
         """
         with self._notes_on_errors(), self._loop.ending_within(days_max):
             try:
                 ended = self._loop.run_until_complete(story)
-            except NeverEnds as never:
-                never.add_note(f"limit: {days_max:g} virtual days, set by run(…, days_max=…)")
+            except NeverEnds as error:
+                error.add_note(f"limit: {days_max:g} virtual days, set by run(…, days_max=…)")
                 self._raise_failures()  # a failed program can be the cause of the wait
                 raise
             self._raise_failures()
@@ -111,9 +110,9 @@ class Simulation:
         self, topics: Topics = (), config: Config | None = None, *, name: str | None = None
     ) -> SimulatedNode:
         name = name or f"kafka-{len(self._nodes) + 1}"
-        place = self.directory / name
-        place.mkdir()
-        disk = CrashingDisk(place, self.chance_of(f"disk {name}"), self.clock.now_ms)
+        directory = self.directory / name
+        directory.mkdir()
+        disk = CrashingDisk(directory, self.chance_of(f"disk {name}"), self.clock.now_ms)
         environment = simulated_environment(
             clock=self.clock,
             randomness=SeededRandomness(self.chance_of(f"broker {name}")),

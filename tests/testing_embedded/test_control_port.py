@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -22,6 +23,13 @@ from pykbroker.testing.faults import Faults
 pytestmark = pytest.mark.slow
 
 SECONDS = 60
+DOCS = Path(__file__).parents[2] / "docs"
+CURL_EXAMPLES = [
+    line
+    for page in ("embedded.md", "cli.md")
+    for line in (DOCS / page).read_text().splitlines()
+    if line.startswith("curl ") and "localhost:9099" in line
+]
 
 
 class Served:
@@ -381,6 +389,27 @@ def test_control_port_serves_curl(served: Served) -> None:
             check=True,
         )
         assert int(ran.stdout) == code
+
+
+def test_the_curl_examples_of_the_pages_are_valid_requests(served: Served) -> None:
+    curl = find_program("curl")
+    fault_id = served.ask("POST", "/faults", {"fault": "drop", "api": "JoinGroup"})[1]["id"]
+    assert len(CURL_EXAMPLES) > 10
+    for example in CURL_EXAMPLES:
+        words = shlex.split(example, comments=True)[1:]
+        arguments = [
+            word.replace("localhost:9099", served.control)
+            .replace("/faults/1", f"/faults/{fault_id}")
+            .replace("timeout_seconds=10", "timeout_seconds=0.01")
+            for word in words
+        ]
+        ran = subprocess.run(
+            [curl, "-s", *arguments], capture_output=True, text=True, timeout=SECONDS, check=True
+        )
+        found = json.loads(ran.stdout)
+        error = found.get("error", "") if isinstance(found, dict) else ""
+        # The examples that wait for hits or records time out here.
+        assert not error or " of " in error, (example, error)
 
 
 def test_the_command_adds_waits_for_and_removes_faults(

@@ -1,4 +1,4 @@
-"""The admin client of aiokafka, which hands out answers as it received them."""
+"""The admin client of aiokafka, which returns raw protocol responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
     from aiokafka.admin import NewPartitions, NewTopic
     from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
     from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-except ImportError:  # before 0.9 they were those of kafka-python
+except ImportError:  # before 0.9 in kafka-python
     from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
     from kafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 
@@ -25,7 +25,7 @@ DEFAULT_SOURCE = 5
 
 
 class Admin:
-    """An admin client that is stopped as producers and consumers are."""
+    """An admin client with the same `stop` as producers and consumers."""
 
     def __init__(self, **settings: Any) -> None:
         self.client = AIOKafkaAdminClient(**settings)
@@ -59,15 +59,17 @@ class Administering:
     # --- topics
 
     def create_topics(self, on: str, topics: list[Options], validate_only: bool | None) -> None:  # noqa: FBT001 (the protocol's)
-        wanted = [
+        new_topics = [
             NewTopic(it["name"], it["partitions"], it["replicas"], topic_configs=it["configs"])
             for it in topics
         ]
-        self._asked(self.open[on].client.create_topics(wanted, validate_only=bool(validate_only)))
+        self._asked(
+            self.open[on].client.create_topics(new_topics, validate_only=bool(validate_only))
+        )
 
     def delete_topics(self, on: str, topics: list[str]) -> None:
-        answer = self.wait(self.open[on].client.delete_topics(topics))
-        for _, code in answer.topic_error_codes:
+        response = self.wait(self.open[on].client.delete_topics(topics))
+        for _, code in response.topic_error_codes:
             refuse(code)
 
     def list_topics(self, on: str) -> Options:
@@ -79,7 +81,7 @@ class Administering:
             refuse(it["error_code"])
         return {
             "topics": [
-                {"name": it["topic"], "partitions": [partition_told(p) for p in it["partitions"]]}
+                {"name": it["topic"], "partitions": [partition_entry(p) for p in it["partitions"]]}
                 for it in found
             ]
         }
@@ -90,8 +92,10 @@ class Administering:
     # --- configurations
 
     def describe_configs(self, on: str, kind: str, name: str) -> Options:
-        answers = self.wait(self.open[on].client.describe_configs([resource(kind, name)]))
-        ((code, message, _, _, entries),) = (it for answer in answers for it in answer.resources)
+        responses = self.wait(self.open[on].client.describe_configs([resource(kind, name)]))
+        ((code, message, _, _, entries),) = (
+            it for response in responses for it in response.resources
+        )
         refuse(code, message)
         return {
             "configs": {
@@ -102,8 +106,8 @@ class Administering:
 
     def replace_configs(self, on: str, kind: str, name: str, set: Options | None) -> None:  # noqa: A002 (the protocol's)
         changed = resource(kind, name, set or {})
-        for answer in self.wait(self.open[on].client.alter_configs([changed])):
-            for code, message, *_ in answer.resources:
+        for response in self.wait(self.open[on].client.alter_configs([changed])):
+            for code, message, *_ in response.resources:
                 refuse(code, message)
 
     # --- records
@@ -114,8 +118,8 @@ class Administering:
         )
 
         place = TopicPartition(topic, partition)
-        wanted = {place: RecordsToDelete(before_offset=before)}
-        found = self.wait(self.open[on].client.delete_records(wanted))
+        new_topics = {place: RecordsToDelete(before_offset=before)}
+        found = self.wait(self.open[on].client.delete_records(new_topics))
         return {"low_watermark": found[place]}
 
     # --- the cluster
@@ -138,11 +142,11 @@ class Administering:
         return {"groups": [it[0] for it in found]}
 
     def describe_group(self, on: str, group: str) -> Options:
-        answers = self.wait(self.open[on].client.describe_consumer_groups([group]))
-        (found,) = (it for answer in answers for it in answer.groups)
+        responses = self.wait(self.open[on].client.describe_consumer_groups([group]))
+        (found,) = (it for response in responses for it in response.groups)
         code, _, state, _, _, members, *_ = found
         refuse(code)
-        return {"state": state, "members": [member_told(*it) for it in members]}
+        return {"state": state, "members": [member_entry(*it) for it in members]}
 
     def group_offsets(self, on: str, group: str) -> Options:
         found = self.wait(self.open[on].client.list_consumer_group_offsets(group))
@@ -163,15 +167,15 @@ class Administering:
             refuse(code, message)
 
 
-def errors_in(answer: Any) -> Iterator[tuple[int, str | None]]:
-    """Every error of an answer, however deep."""
-    if isinstance(answer, dict):
-        if answer.get("error_code"):
-            yield answer["error_code"], answer.get("error_message")
-        for value in answer.values():
+def errors_in(response: Any) -> Iterator[tuple[int, str | None]]:
+    """Yields all error codes of a response, at any depth."""
+    if isinstance(response, dict):
+        if response.get("error_code"):
+            yield response["error_code"], response.get("error_message")
+        for value in response.values():
             yield from errors_in(value)
-    elif isinstance(answer, list):
-        for value in answer:
+    elif isinstance(response, list):
+        for value in response:
             yield from errors_in(value)
 
 
@@ -184,7 +188,7 @@ def resource(kind: str, name: str, configs: Options | None = None) -> ConfigReso
     return ConfigResource(KINDS[kind], name, configs)
 
 
-def partition_told(found: Options) -> Options:
+def partition_entry(found: Options) -> Options:
     return {
         "partition": found["partition"],
         "leader": found["leader"],
@@ -193,7 +197,9 @@ def partition_told(found: Options) -> Options:
     }
 
 
-def member_told(_id: str, client_id: str, _host: str, _metadata: bytes, assigned: bytes) -> Options:
+def member_entry(
+    _id: str, client_id: str, _host: str, _metadata: bytes, assigned: bytes
+) -> Options:
     found = ConsumerProtocolMemberAssignment.decode(assigned).assignment if assigned else ()
     return {
         "client_id": client_id,

@@ -12,7 +12,7 @@ try:
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-except ImportError:  # before 0.9 they were those of kafka-python
+except ImportError:  # before 0.9 in kafka-python
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -28,7 +28,7 @@ ASSIGNORS = {
 
 
 class Consumer:
-    """A consumer, and how far its polls have come."""
+    """A consumer with its positions."""
 
     def __init__(self, options: Options) -> None:
         self.positions = Positions()
@@ -59,14 +59,14 @@ class Consumer:
 
     async def poll(self, timeout_ms: int) -> Options:
         found = await self.consumer.getmany(timeout_ms=timeout_ms)
-        told = [
+        records = [
             record(place, it.offset, it.timestamp, it.key, it.value, it.headers)
             for place, records in found.items()
             for it in records
         ]
-        self.positions.pass_by(told)
+        self.positions.advance(records)
         assignment = sorted([it.topic, it.partition] for it in self.consumer.assignment())
-        return {"records": told, "assignment": assignment}
+        return {"records": records, "assignment": assignment}
 
     async def assign(self, partitions: list[Options]) -> None:
         self.consumer.assign([TopicPartition(it["topic"], it["partition"]) for it in partitions])
@@ -94,7 +94,7 @@ class Consumer:
         return {place: it and it.offset for place, it in found.items()}
 
     async def call(self, name: str, *arguments: Any) -> None:
-        """What is no coroutine has to be called where the loop runs all the same."""
+        """Calls a method that is not a coroutine in the thread of the event loop."""
         getattr(self.consumer, name)(*arguments)
 
 

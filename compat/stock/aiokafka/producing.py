@@ -76,7 +76,7 @@ class Producing:
 
 
 async def produce(opened: AIOKafkaProducer, rows: list[Options]) -> list[Any]:
-    """Hand all over, then wait for all."""
+    """Sends all records, then waits for all."""
     sent = [await hand_over(opened, row) for row in rows]
     return [it if isinstance(it, Exception) else await outcome_of(it) for it in sent]
 
@@ -105,6 +105,6 @@ async def outcome_of(sent: asyncio.Future[Any]) -> Any:
 def written(outcome: Any) -> Options:
     if isinstance(outcome, Exception):
         raise outcome
-    if outcome is None:  # acks=0: nothing is known
+    if outcome is None:  # acks=0: no offset
         return {"topic": None, "partition": None, "offset": None}
     return {"topic": outcome.topic, "partition": outcome.partition, "offset": outcome.offset}

@@ -1,4 +1,4 @@
-"""aiokafka as a client of the suite: its loop runs in a thread, so that members stay alive."""
+"""aiokafka as a client of the suite; its event loop runs in a thread, so heartbeats continue."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class AioKafka(Program, Producing, Consuming, Administering):
             return errno
         return "CLIENT"
 
-    def shut(self, opened: Any) -> None:
+    def close_cleanly(self, opened: Any) -> None:
         self.wait(opened.stop())
 
-    def let_go(self, opened: Any) -> None:
+    def close_quickly(self, opened: Any) -> None:
         self.wait(asyncio.wait_for(opened.stop(), LET_GO_SECONDS))
 
 

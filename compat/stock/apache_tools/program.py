@@ -1,4 +1,4 @@
-"""Apache Kafka's programs as a client of the suite: tools that answer, and workers that stay."""
+"""Apache Kafka's programs as a client of the suite: tools, and workers that keep running."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ HEARD_BYTES_MAX = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A program that goes on until it is told to end; what it says lies in a file."""
+    """A program that runs until it is closed; its output is written to a file."""
 
     process: subprocess.Popen[bytes]
     output: Path
 
     def heard(self) -> Options:
-        said = self.output.read_bytes()[-HEARD_BYTES_MAX:].decode(errors="replace")
-        return {"output": said, "exit_code": self.process.poll()}
+        text = self.output.read_bytes()[-HEARD_BYTES_MAX:].decode(errors="replace")
+        return {"output": text, "exit_code": self.process.poll()}
 
     def close(self) -> None:
-        """End it as an operator would."""
+        """Sends SIGTERM; kills the program after a timeout."""
         self.process.terminate()
         try:
             self.process.wait(END_SECONDS_MAX)
@@ -54,8 +54,8 @@ class ApachePrograms(Program):
     def hello(self) -> Options:
         (jar,) = self.tools.libraries.glob("kafka-clients-*.jar")
         with ZipFile(jar) as content:
-            told = content.read("kafka/kafka-version.properties").decode()
-        lines = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+            properties = content.read("kafka/kafka-version.properties").decode()
+        lines = dict(line.split("=", 1) for line in properties.splitlines() if "=" in line)
         return {"client": self.client, "version": lines["version"]}
 
     def run_tool(self, tool: str, arguments: list[str], input: str | None) -> Options:  # noqa: A002 (the protocol's word)
@@ -78,7 +78,7 @@ class ApachePrograms(Program):
         worker: Worker = self.open[on]
         return worker.heard()
 
-    def let_go(self, opened: Worker) -> None:
+    def close_quickly(self, opened: Worker) -> None:
         opened.kill()
 
     def code_of(self, error: BaseException) -> str:

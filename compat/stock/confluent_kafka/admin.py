@@ -31,11 +31,11 @@ class Administering:
     # --- topics
 
     def create_topics(self, on: str, topics: list[Options], validate_only: bool | None) -> None:  # noqa: FBT001 (the protocol's)
-        wanted = [
+        new_topics = [
             NewTopic(it["name"], it["partitions"], it["replicas"], config=it["configs"])
             for it in topics
         ]
-        wait(self.open[on].create_topics(wanted, validate_only=bool(validate_only)))
+        wait(self.open[on].create_topics(new_topics, validate_only=bool(validate_only)))
 
     def delete_topics(self, on: str, topics: list[str]) -> None:
         wait(self.open[on].delete_topics(topics))
@@ -45,7 +45,7 @@ class Administering:
 
     def describe_topics(self, on: str, topics: list[str]) -> Options:
         found = self.open[on].list_topics(timeout=CALL_SECONDS).topics
-        return {"topics": [topic_told(found[name]) for name in topics if name in found]}
+        return {"topics": [topic_entry(found[name]) for name in topics if name in found]}
 
     def create_partitions(self, on: str, topic: str, total: int) -> None:
         wait(self.open[on].create_partitions([NewPartitions(topic, total)]))
@@ -129,19 +129,19 @@ class Administering:
 
     def describe_group(self, on: str, group: str) -> Options:
         (found,) = wait(self.open[on].describe_consumer_groups([group]))
-        return {"state": found.state.name, "members": list(map(member_told, found.members))}
+        return {"state": found.state.name, "members": list(map(member_entry, found.members))}
 
     def group_offsets(self, on: str, group: str) -> Options:
         asked = confluent_kafka.ConsumerGroupTopicPartitions(group)
         (found,) = wait(self.open[on].list_consumer_group_offsets([asked]))
-        return {"offsets": list(map(offset_told, found.topic_partitions))}
+        return {"offsets": list(map(offset_entry, found.topic_partitions))}
 
     def alter_group_offsets(self, on: str, group: str, offsets: list[Options]) -> None:
         places = [TopicPartition(it["topic"], it["partition"], it["offset"]) for it in offsets]
         asked = confluent_kafka.ConsumerGroupTopicPartitions(group, places)
         (found,) = wait(self.open[on].alter_consumer_group_offsets([asked]))
         for it in found.topic_partitions:
-            offset_told(it)
+            offset_entry(it)
 
     def delete_group(self, on: str, group: str) -> None:
         wait(self.open[on].delete_consumer_groups([group]))
@@ -151,7 +151,7 @@ def wait(futures: dict[Any, Any]) -> list[Any]:
     return [it.result(CALL_SECONDS) for it in futures.values()]
 
 
-def topic_told(found: Any) -> Options:
+def topic_entry(found: Any) -> Options:
     if found.error is not None:
         raise KafkaException(found.error)
     partitions = [
@@ -161,7 +161,7 @@ def topic_told(found: Any) -> Options:
     return {"name": found.topic, "partitions": partitions}
 
 
-def member_told(found: Any) -> Options:
+def member_entry(found: Any) -> Options:
     places = found.assignment.topic_partitions if found.assignment else []
     return {
         "client_id": found.client_id,
@@ -170,7 +170,7 @@ def member_told(found: Any) -> Options:
     }
 
 
-def offset_told(found: TopicPartition) -> Options:
+def offset_entry(found: TopicPartition) -> Options:
     if found.error is not None:
         raise KafkaException(found.error)
     return {

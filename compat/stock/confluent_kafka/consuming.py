@@ -24,7 +24,7 @@ RESETS = {"none": "error"}
 
 
 class Consumer:
-    """A consumer, and how far its polls have come."""
+    """A consumer with its positions."""
 
     def __init__(self, options: Options) -> None:
         self.positions = Positions()
@@ -62,8 +62,8 @@ class Consumer:
                 break
             if message.error() is not None:
                 raise KafkaException(message.error())
-            found.append(told(message))
-        self.positions.pass_by(found)
+            found.append(record_entry(message))
+        self.positions.advance(found)
         return found
 
 
@@ -120,7 +120,7 @@ class Consuming:
     def committed(self, on: str, partitions: list[PartitionKey]) -> Options:
         places = [TopicPartition(*it) for it in partitions]
         found = self.open[on].consumer.committed(places, CALL_SECONDS)
-        return {"offsets": list(map(committed_told, found))}
+        return {"offsets": list(map(committed_entry, found))}
 
     def offsets_at(self, on: str, partitions: list[PartitionKey], at: int | str) -> Options:
         consumer = self.open[on].consumer
@@ -143,7 +143,7 @@ def number_of(offset: int | str) -> int:
     return offset if isinstance(offset, int) else LOGICAL[offset]
 
 
-def told(message: Any) -> Options:
+def record_entry(message: Any) -> Options:
     _, timestamp_ms = message.timestamp()
     place = message.topic(), message.partition()
     return record(
@@ -156,7 +156,7 @@ def told(message: Any) -> Options:
     )
 
 
-def committed_told(found: TopicPartition) -> Options:
+def committed_entry(found: TopicPartition) -> Options:
     if found.error is not None:
         raise KafkaException(found.error)
     has_one = found.offset >= 0

@@ -30,7 +30,7 @@ def producer(options: Options) -> Producer:
         "reconnect.backoff.max.ms": 500,
     }
     if options["transactional_id"]:
-        del settings["delivery.timeout.ms"]  # it may not exceed the transaction's time
+        del settings["delivery.timeout.ms"]  # must not exceed the transaction timeout
     opened = Producer({name: it for name, it in settings.items() if it is not None})
     if options["transactional_id"]:
         opened.init_transactions(TRANSACTION_SECONDS)
@@ -47,16 +47,16 @@ class Producing:
 
     def produce(self, on: str, records: list[Options]) -> Options:
         opened = self.open[on]
-        told: dict[int, Options] = {}
+        result: dict[int, Options] = {}
 
         def hand_over(number: int, row: Options) -> None:
             def on_delivery(error: Any, message: Any) -> None:
-                told[number] = {"error": error, "message": message}
+                result[number] = {"error": error, "message": message}
 
             while True:
                 try:
                     opened.produce(**arguments(row), on_delivery=on_delivery)
-                except BufferError:  # the queue is full, as the library documents it
+                except BufferError:  # the queue is full
                     opened.poll(0.1)
                 else:
                     return
@@ -65,10 +65,10 @@ class Producing:
             try:
                 hand_over(number, row)
             except KafkaException as error:
-                told[number] = {"error": error.args[0], "message": None}
+                result[number] = {"error": error.args[0], "message": None}
         opened.flush(FLUSH_SECONDS)
         numbered = [{"number": number} for number in range(len(records))]
-        return {"written": each(self, numbered, lambda it: written(told.get(it["number"])))}
+        return {"written": each(self, numbered, lambda it: written(result.get(it["number"])))}
 
     def begin(self, on: str) -> None:
         self.open[on].begin_transaction()
@@ -100,12 +100,12 @@ def arguments(row: Options) -> Options:
     return {name: it for name, it in given.items() if it is not None}
 
 
-def written(told: Options | None) -> Options:
-    if told is None:
-        raise Refused("TIMED_OUT", "the flush was over before the record was")
-    if told["error"] is not None:
-        raise KafkaException(told["error"])
-    message = told["message"]
+def written(result: Options | None) -> Options:
+    if result is None:
+        raise Refused("TIMED_OUT", "record not delivered before the flush timed out")
+    if result["error"] is not None:
+        raise KafkaException(result["error"])
+    message = result["message"]
     offset = message.offset()
     return {
         "topic": message.topic(),

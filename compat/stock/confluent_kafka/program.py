@@ -26,13 +26,13 @@ class ConfluentKafka(Program, Producing, Consuming, Administering):
             return "FENCED"
         return int(cause.code()) if cause.code() > 0 else str(cause.name())
 
-    def shut(self, opened: Any) -> None:
+    def close_cleanly(self, opened: Any) -> None:
         if isinstance(opened, Producer):
             opened.flush(FLUSH_SECONDS)
         elif hasattr(opened, "close"):
             opened.close()
 
-    def let_go(self, opened: Any) -> None:
+    def close_quickly(self, opened: Any) -> None:
         if isinstance(opened, Producer):
             opened.purge()
             opened.flush(1)

@@ -30,7 +30,7 @@ class Administering(AdminCommands):
     # --- topics
 
     def create_topics(self, on: str, topics: list[Options], validate_only: bool | None) -> None:  # noqa: FBT001 (the protocol's)
-        wanted = {
+        new_topics = {
             it["name"]: {
                 "num_partitions": it["partitions"],
                 "replication_factor": it["replicas"],
@@ -38,7 +38,7 @@ class Administering(AdminCommands):
             }
             for it in topics
         }
-        self.open[on].create_topics(wanted, validate_only=bool(validate_only))
+        self.open[on].create_topics(new_topics, validate_only=bool(validate_only))
 
     def create_partitions(self, on: str, topic: str, total: int) -> None:
         self.open[on].create_partitions({topic: total})
@@ -122,9 +122,9 @@ class Administering(AdminCommands):
             refuse(error.errno)
 
     def delete_group(self, on: str, group: str) -> None:
-        told = self.open[on].delete_groups([group])[group]
-        if told != "OK":
-            raise Refused(getattr(errors, told).errno, told)
+        result = self.open[on].delete_groups([group])[group]
+        if result != "OK":
+            raise Refused(getattr(errors, result).errno, result)
 
     # --- transactions
 
@@ -144,12 +144,12 @@ class Administering(AdminCommands):
         return {"state": found.state.value, "partitions": places}
 
 
-def refuse_text(told: str | None) -> None:
+def refuse_text(result: str | None) -> None:
     """`OK`, or an error as text: `[Error 40] InvalidConfigurationError: …`."""
-    if told in (None, "OK"):
+    if result in (None, "OK"):
         return
-    number = re.match(r"\[Error (-?\d+)\]", told)
-    raise Refused(int(number[1]) if number else "CLIENT", told)
+    number = re.match(r"\[Error (-?\d+)\]", result)
+    raise Refused(int(number[1]) if number else "CLIENT", result)
 
 
 def member_entry(found: Options) -> Options:

@@ -1,4 +1,4 @@
-"""The admin client of kafka-python 2.0, which hands out many answers as it received them."""
+"""The admin client of kafka-python 2.0, which returns raw protocol responses of many calls."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Administering(AdminCommands):
     # --- topics
 
     def create_topics(self, on: str, topics: list[Options], validate_only: bool | None) -> None:  # noqa: FBT001 (the protocol's)
-        wanted = [
+        new_topics = [
             NewTopic(it["name"], it["partitions"], it["replicas"], topic_configs=it["configs"])
             for it in topics
         ]
-        self.open[on].create_topics(wanted, validate_only=bool(validate_only))
+        self.open[on].create_topics(new_topics, validate_only=bool(validate_only))
 
     def create_partitions(self, on: str, topic: str, total: int) -> None:
         self.open[on].create_partitions({topic: NewPartitions(total)})
@@ -41,8 +41,8 @@ class Administering(AdminCommands):
     # --- configurations
 
     def describe_configs(self, on: str, kind: str, name: str) -> Options:
-        (answer,) = self.open[on].describe_configs([ConfigResource(KINDS[kind], name)])
-        ((code, message, _, _, entries),) = answer.resources
+        (response,) = self.open[on].describe_configs([ConfigResource(KINDS[kind], name)])
+        ((code, message, _, _, entries),) = response.resources
         refuse(code, message)
         return {
             "configs": {
@@ -52,8 +52,8 @@ class Administering(AdminCommands):
         }
 
     def replace_configs(self, on: str, kind: str, name: str, set: Options | None) -> None:  # noqa: A002 (the protocol's)
-        answer = self.open[on].alter_configs([ConfigResource(KINDS[kind], name, set or {})])
-        for code, message, *_ in answer.resources:
+        response = self.open[on].alter_configs([ConfigResource(KINDS[kind], name, set or {})])
+        for code, message, *_ in response.resources:
             refuse(code, message)
 
     # --- groups

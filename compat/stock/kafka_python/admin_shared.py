@@ -1,4 +1,4 @@
-"""What the admin clients of all versions of kafka-python have in common."""
+"""Common commands of the admin clients of all versions of kafka-python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
 
 
 class AdminCommands:
-    """Commands to admin clients; `called` is how the fields of answers are called."""
+    """Commands to admin clients; `called` maps our field names to those of the library."""
 
     open: dict[str, Any]
     called: ClassVar[dict[str, str]]

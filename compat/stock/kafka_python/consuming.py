@@ -12,7 +12,7 @@ from line_program import Options, PartitionKey, Positions, record
 
 
 class Consumer:
-    """A consumer, and how far its polls have come."""
+    """A consumer with its positions."""
 
     def __init__(self, options: Options) -> None:
         self.positions = Positions()
@@ -43,13 +43,13 @@ class Consumer:
 
     def poll(self, timeout_ms: int) -> list[Options]:
         found = self.consumer.poll(timeout_ms=timeout_ms)
-        told = [
+        found_records = [
             record(place, it.offset, it.timestamp, it.key, it.value, it.headers)
             for place, records in found.items()
             for it in records
         ]
-        self.positions.pass_by(told)
-        return told
+        self.positions.advance(found_records)
+        return found_records
 
     def go_to(self, place: TopicPartition, offset: int | str) -> None:
         match offset:
@@ -134,7 +134,7 @@ class Consuming:
             (it, self.open[on].consumer.committed(TopicPartition(*it), metadata=True))
             for it in partitions
         )
-        return {"offsets": [committed_told(place, it) for place, it in found]}
+        return {"offsets": [committed_entry(place, it) for place, it in found]}
 
     def offsets_at(self, on: str, partitions: list[PartitionKey], at: int | str) -> Options:
         consumer = self.open[on].consumer
@@ -159,12 +159,12 @@ def place_of(it: Options) -> TopicPartition:
 
 
 def offset_and_metadata(offset: int, metadata: str) -> OffsetAndMetadata:
-    """Newer versions want a leader epoch too."""
+    """Adds a leader epoch in newer versions."""
     return OffsetAndMetadata(*(offset, metadata, -1)[: len(OffsetAndMetadata._fields)])
 
 
-def committed_told(place: PartitionKey, found: Any) -> Options:
-    told: Options = {"topic": place[0], "partition": place[1], "offset": None, "metadata": None}
+def committed_entry(place: PartitionKey, found: Any) -> Options:
+    entry: Options = {"topic": place[0], "partition": place[1], "offset": None, "metadata": None}
     if found is not None:
-        told |= {"offset": found.offset, "metadata": found.metadata}
-    return told
+        entry |= {"offset": found.offset, "metadata": found.metadata}
+    return entry

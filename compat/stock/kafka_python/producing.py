@@ -12,7 +12,7 @@ ACKS = {"0": 0, "1": 1, "all": "all"}
 
 
 class Last:
-    """The greatest partition always; version 2 calls a partitioner, version 3 asks one."""
+    """Selects the highest partition; called in version 2, `partition()` in version 3."""
 
     def __call__(self, _key: bytes, partitions: list[int], _available: list[int]) -> int:
         return max(partitions)
@@ -66,10 +66,10 @@ class Producing:
         opened.flush()
 
         def outcome(row: Options) -> Options:
-            told = sent[id(row)]
-            if "error" in told:
-                return told
-            written = told["sent"].get(timeout=30)
+            result = sent[id(row)]
+            if "error" in result:
+                return result
+            written = result["sent"].get(timeout=30)
             return {
                 "topic": written.topic,
                 "partition": written.partition,

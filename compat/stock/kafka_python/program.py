@@ -32,7 +32,7 @@ class KafkaPython(Program, Producing, Consuming, Administering):
             return int(errno)
         return "CLIENT"
 
-    def let_go(self, opened: Any) -> None:
+    def close_quickly(self, opened: Any) -> None:
         if hasattr(opened, "flush"):
             opened.close(timeout=1)
         else:

@@ -1,4 +1,4 @@
-"""The line protocol of compat/README.md, for programs that are written in Python."""
+"""The line protocol of compat/README.md for programs in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PartitionKey = tuple[str, int]
 
 
 class Refused(Exception):
-    """An error that a library hands out as a value; it is told as if it had been raised."""
+    """Raised for an error that a library returns as a value."""
 
     def __init__(self, code: int | str, text: str) -> None:
         super().__init__(text)
@@ -26,13 +26,13 @@ class Refused(Exception):
 
 
 class Unsupported(Exception):
-    """The program does not know the command."""
+    """The program does not implement the command."""
 
 
 class Program:
-    """Takes commands: each is a method of its name, with its options as keywords.
+    """Runs commands: each is a method with the same name and its options as keyword arguments.
 
-    What has been opened lies in `open`, under the name that the suite gave it.
+    `open` contains the open objects by the names of the suite.
     """
 
     client: str
@@ -47,46 +47,46 @@ class Program:
     def reset(self) -> None:
         for name in list(self.open):
             try:
-                self.let_go(self.open.pop(name))
+                self.close_quickly(self.open.pop(name))
             except Exception:
                 LOG.exception("closing %s", name)
 
     def close(self, on: str) -> None:
-        self.shut(self.open.pop(on))
+        self.close_cleanly(self.open.pop(on))
 
-    def shut(self, opened: Any) -> None:
-        """Close in good order."""
+    def close_cleanly(self, opened: Any) -> None:
+        """Closes an object cleanly."""
         opened.close()
 
-    def let_go(self, opened: Any) -> None:
-        """Close quickly, whether or not a broker is there."""
+    def close_quickly(self, opened: Any) -> None:
+        """Closes an object quickly, even if no broker is reachable."""
         opened.close()
 
     def code_of(self, error: BaseException) -> int | str:
-        """The code that the library gives with an error."""
+        """Returns the error code of a library's exception."""
         raise NotImplementedError
 
 
 def run(program: Program) -> None:
-    """Answer one line after the other until there are no more."""
+    """Reads commands from standard input and writes their responses until the input ends."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    answers = sys.stdout
-    sys.stdout = sys.stderr  # what a library prints is no answer
+    responses = sys.stdout
+    sys.stdout = sys.stderr  # output of libraries is not a response
     for line in sys.stdin:
         command = json.loads(line)
-        answer = {"id": command["id"], **_answered(program, command)}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        response = {"id": command["id"], **_response(program, command)}
+        responses.write(json.dumps(response) + "\n")
+        responses.flush()
     program.reset()
 
 
-def _answered(program: Program, command: Options) -> Options:
+def _response(program: Program, command: Options) -> Options:
     options = {name: value for name, value in command.items() if name not in ("id", "do")}
     try:
         return {"ok": _method(program, command["do"])(**options) or {}}
     except Exception as error:
         LOG.warning("%s", command["do"], exc_info=True)
-        return {"error": error_told(program, error)}
+        return {"error": error_entry(program, error)}
 
 
 def _method(program: Program, command: str) -> Callable[..., Options | None]:
@@ -96,7 +96,7 @@ def _method(program: Program, command: str) -> Callable[..., Options | None]:
     return method
 
 
-def error_told(program: Program, error: BaseException) -> Options:
+def error_entry(program: Program, error: BaseException) -> Options:
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, Unsupported):
         return {"code": "UNSUPPORTED", "text": text}
@@ -113,7 +113,7 @@ def text(found: bytes | None) -> str | None:
 
 
 def headers(row: Options) -> list[tuple[str, bytes | None]]:
-    """The headers of a record that is to be written."""
+    """Returns the headers of a record to produce."""
     return [(name, octets(value)) for name, value in row["headers"]]
 
 
@@ -125,7 +125,7 @@ def record(  # noqa: PLR0917 (the fields of a record, in their order)
     value: bytes | None,
     headers: Iterable[tuple[str, bytes | None]],
 ) -> Options:
-    """A record that was read, as it is told."""
+    """Returns a consumed record in the format of the protocol."""
     return {
         "topic": place[0],
         "partition": place[1],
@@ -140,30 +140,31 @@ def record(  # noqa: PLR0917 (the fields of a record, in their order)
 def each(
     program: Program, rows: Sequence[Options], outcome: Callable[[Options], Options]
 ) -> list[Options]:
-    """For each record what came of it, an error included."""
-    told = []
+    """Returns the result or the error of each record."""
+    results = []
     for row in rows:
         try:
-            told.append(outcome(row))
-        except Exception as error:  # noqa: BLE001 (every error is the suite's to judge)
-            told.append({"error": error_told(program, error)})
-    return told
+            results.append(outcome(row))
+        except Exception as error:  # noqa: BLE001 (every error is reported to the suite)
+            results.append({"error": error_entry(program, error)})
+    return results
 
 
 class Positions:
-    """Behind the last record that polls have handed out, for each partition."""
+    """Positions after the last records returned by polls."""
 
     def __init__(self) -> None:
         self.offsets: dict[PartitionKey, int] = {}
 
-    def pass_by(self, records: Iterable[Options]) -> None:
+    def advance(self, records: Iterable[Options]) -> None:
         for it in records:
             self.offsets[it["topic"], it["partition"]] = it["offset"] + 1
 
-    def to_commit(self, given: Sequence[Options] | None) -> list[tuple[PartitionKey, int, str]]:
-        """What a commit is about: partition, offset and metadata of each."""
-        if given is None:
+    def to_commit(self, offsets: Sequence[Options] | None) -> list[tuple[PartitionKey, int, str]]:
+        """Returns partition, offset and metadata of each offset to commit."""
+        if offsets is None:
             return [(place, offset, "") for place, offset in self.offsets.items()]
         return [
-            ((it["topic"], it["partition"]), it["offset"], it.get("metadata") or "") for it in given
+            ((it["topic"], it["partition"]), it["offset"], it.get("metadata") or "")
+            for it in offsets
         ]

@@ -40,7 +40,7 @@ class Spark(Program):
 
     @cached_property
     def session(self) -> SparkSession:
-        """Started when it is first needed: that takes seconds."""
+        """Starts Spark at first use, which takes seconds."""
         session = spark_session("compat", master="local[2]", settings=SETTINGS)
         session.sparkContext.setLogLevel("WARN")
         return session
@@ -48,7 +48,7 @@ class Spark(Program):
     def read_batch(self, bootstrap: str, topic: str, options: Options | None) -> Options:
         reader = self.session.read.format("kafka").option("includeHeaders", "true")
         frame = _with(reader, bootstrap, options).option("subscribe", topic).load()
-        return {"records": [_told(row) for row in _in_order(frame)]}
+        return {"records": [_record(row) for row in _in_order(frame)]}
 
     def write_batch(self, bootstrap: str, records: list[Options], options: Options | None) -> None:
         rows = [
@@ -63,7 +63,7 @@ class Spark(Program):
     def stream(
         self, bootstrap: str, source: str, sink: str, directory: str, options: Options | None
     ) -> None:
-        """Everything that there is in one topic goes to another; the place is remembered."""
+        """Copies existing records from topic to topic, with a checkpoint."""
         reader = self.session.readStream.format("kafka").option("includeHeaders", "true")
         frame = _with(reader, bootstrap, options).option("subscribe", source).load()
         chosen = frame.select("key", "value", "headers")
@@ -92,7 +92,7 @@ def _in_order(frame: DataFrame) -> list[Row]:
     return sorted(frame.collect(), key=lambda it: (it.topic, it.partition, it.offset))
 
 
-def _told(row: Row) -> Options:
+def _record(row: Row) -> Options:
     return {
         "topic": row.topic,
         "partition": row.partition,
@@ -105,7 +105,7 @@ def _told(row: Row) -> Options:
 
 
 if __name__ == "__main__":
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the JVM prints is no answer
-    sys.stdout = answers
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # output of the JVM is not a response
+    sys.stdout = responses
     run(Spark())

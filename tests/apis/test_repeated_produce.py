@@ -13,8 +13,10 @@ import pytest
 from pykbroker.apis.answers import Waiting
 from pykbroker.apis.fast_path import REQUESTS_MAX
 from pykbroker.apis.repeated_produce import KEY_BYTES_MAX, is_plain
-from pykbroker.controller_access import NewTopic
+from pykbroker.controller_access import ConfigurationChange, NewTopic
+from pykbroker.metadata.image import TOPIC_RESOURCE
 from pykbroker.partitions.admission import COMPRESSED_ON_LOOP_BYTES_MAX
+from pykbroker.settings import AlterOperation
 from pykbroker_protocol.frame import write_request
 from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.messages.produce import (
@@ -356,3 +358,100 @@ async def test_records_inspected_in_a_thread_wait_for_replicas_added_meanwhile(
         other = general.dispatcher.serve(memoryview(bytearray(large)), general.peer)
         assert isinstance(other, Waiting)
         await other.awaitable
+
+
+CHANGES: tuple[tuple[str, str | None], ...] = (
+    ("max.message.bytes", "200"),
+    ("max.message.bytes", None),
+    ("message.timestamp.type", "LogAppendTime"),
+    ("message.timestamp.type", None),
+    ("min.insync.replicas", "2"),
+    ("min.insync.replicas", None),
+    ("compression.type", "gzip"),
+    ("compression.type", None),
+)
+
+
+async def test_random_conversations_about_a_changing_topic_have_equal_responses_on_both_paths(
+    tmp_path: Path,
+) -> None:
+    """Settings, leadership, log start and existence of the topic change between requests."""
+    dice = random.Random(15)
+    async with two_brokers(tmp_path) as brokers:
+        for number in range(3_000):
+            match dice.randrange(150):
+                case 0:
+                    await recreate(brokers)
+                case 1:
+                    await change_settings(brokers, *dice.choice(CHANGES))
+                case 2:
+                    set_leader(brokers, dice.randrange(3), leads=dice.random() < 0.7)
+                case 3:
+                    delete_records(brokers, dice.randrange(3), dice)
+                case 4:
+                    fail_flushes(brokers, dice.randrange(3), fails=dice.random() < 0.3)
+                case _:
+                    brokers.ask(random_request(brokers, dice, number))
+        assert brokers.fast_count > 1_000
+
+
+async def recreate(brokers: TwoBrokers) -> None:
+    topic = NewTopic(name="trucks", partitions=3)
+    await brokers.each(lambda it: it.controller.delete_topics(["trucks"]))
+    await brokers.each(lambda it: it.controller.create_topics([topic]))
+
+
+async def change_settings(brokers: TwoBrokers, name: str, value: str | None) -> None:
+    operation = AlterOperation.DELETE if value is None else AlterOperation.SET
+    change = ConfigurationChange(
+        resource_type=TOPIC_RESOURCE, name="trucks", operations=[(name, operation, value)]
+    )
+    await brokers.each(lambda it: it.controller.alter_configurations([change]))
+
+
+def partitions_of(brokers: TwoBrokers, index: int) -> list[Partition]:
+    found = [it.broker.partitions.get("trucks", index) for it in (brokers.general, brokers.fast)]
+    return [it for it in found if it is not None]
+
+
+def set_leader(brokers: TwoBrokers, index: int, *, leads: bool) -> None:
+    for partition in partitions_of(brokers, index):
+        leader = partition.node_id if leads else 7
+        partition.lead_or_follow(replace(partition.leadership, leader=leader))
+
+
+def delete_records(brokers: TwoBrokers, index: int, dice: random.Random) -> None:
+    partitions = partitions_of(brokers, index)
+    offset = dice.randint(0, partitions[0].high_watermark)
+    for partition in partitions:
+        partition.delete_records_before(offset, NOW_MS)
+
+
+def fail_flushes(brokers: TwoBrokers, index: int, *, fails: bool) -> None:
+    for partition in partitions_of(brokers, index):
+        partition.log.flush_failure = "planted" if fails else None
+
+
+def random_request(brokers: TwoBrokers, dice: random.Random, number: int) -> bytes:
+    """Records without a producer, or of an idempotent one: next, repeated or with an old epoch."""
+    index, producer_id = dice.randrange(3), dice.choice((-1, 5, 6))
+    fields: dict[str, int] = {}
+    if producer_id >= 0:
+        known = partitions_of(brokers, index)[0].log.producers.get(producer_id)
+        epoch, sequence = (0, 0) if known is None else (known.epoch, known.last_sequence + 1)
+        match dice.randrange(30):
+            case 0:
+                epoch, sequence = epoch + 1, 0
+            case 1:
+                epoch = max(0, epoch - 1)
+            case 2:
+                sequence = max(0, sequence - 1)
+        fields = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+    return request(
+        batch(dice.choice((10, 10, 100, 400)), **fields),
+        version=NEWEST if number // 500 % 2 else 9,
+        partition=index,
+        acks=dice.choice((1, -1)),
+        topic_id=id_of(brokers),
+        correlation_id=number,
+    )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.dispatch import Route
     from pykbroker.apis.node import Call
     from pykbroker_protocol.frame import RequestHeader
+    from pykbroker_storage.log import Log
 
 NOW_MS = 1_795_000_000_000
 
@@ -84,10 +85,16 @@ class Side:
 
     def logs(self) -> dict[str, bytes]:
         return {
-            str(it): bytes(it.log.read(0, bytes_max=1 << 30, end_offset=it.log.log_end_offset).view)  # type: ignore[union-attr]  # there is something
+            str(it): stored_bytes(it.log)
             for it in self.broker.partitions
-            if it.log.log_end_offset
+            if it.log.log_end_offset > it.log.log_start_offset
         }
+
+
+def stored_bytes(log: Log) -> bytes:
+    found = log.read(log.log_start_offset, bytes_max=1 << 30, end_offset=log.log_end_offset)
+    assert found is not None
+    return bytes(found.view)
 
 
 def run_to_end(awaitable: Awaitable[Ready]) -> Ready:

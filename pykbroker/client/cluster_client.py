@@ -166,5 +166,5 @@ class ClusterClient:
 
 
 def no_such_partition(partition: int, count: int) -> ApiError:
-    text = f"There is no partition {partition}, there are {count}."
+    text = f"Partition {partition} does not exist, the topic has {count} partitions."
     return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)

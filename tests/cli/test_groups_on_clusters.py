@@ -228,7 +228,10 @@ def test_offsets_and_group_are_deleted(ask: Run, group: str, topic: str) -> None
         ),
         (
             ("reset", "GROUP", "--topic", "TOPIC:7", "--to", "end"),
-            "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: There is no partition 7, there are 3.",
+            (
+                "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: Partition 7 does not exist, "
+                "the topic has 3 partitions."
+            ),
         ),
         (
             ("reset", "unknown", "--topic", "TOPIC:1", "--shift", "1"),

@@ -76,7 +76,7 @@ async def test_a_record_for_a_missing_partition_is_refused(
     client: ClusterClient, partition: int
 ) -> None:
     producer = await Producer.open(client, "trucks", delivery())
-    with pytest.raises(ApiError, match=f"There is no partition {partition}, there are 3"):
+    with pytest.raises(ApiError, match=f"Partition {partition} does not exist, the topic has 3"):
         await producer.write([record(0), record(partition)])
 
 
@@ -85,7 +85,7 @@ async def test_a_partition_missing_after_the_topic_was_recreated_is_refused(
 ) -> None:
     producer = await Producer.open(client, "trucks", delivery())
     await recreate(client, "trucks", partitions=1)
-    with pytest.raises(ApiError, match="There is no partition 2, there are 1"):
+    with pytest.raises(ApiError, match="Partition 2 does not exist, the topic has 1"):
         await producer.write([record(0), record(2)])
 
 

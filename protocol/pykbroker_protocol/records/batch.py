@@ -108,7 +108,9 @@ class RecordBatch:
         """
         available = len(buffer) - position
         if available < HEADER_BYTES:
-            raise TruncatedBatch(f"batch header needs {HEADER_BYTES} bytes, {available} are left")
+            raise TruncatedBatch(
+                f"batch header needs {HEADER_BYTES} bytes, only {available} remain"
+            )
         batch = cls()
         (
             batch.base_offset,
@@ -131,7 +133,7 @@ class RecordBatch:
         if size < HEADER_BYTES:
             raise CorruptBatch(f"length {length} is shorter than a batch header")
         if size > available:
-            raise TruncatedBatch(f"batch of {size} bytes, {available} are left")
+            raise TruncatedBatch(f"batch has {size} bytes, only {available} remain")
         if batch.last_offset_delta < 0 or batch.record_count < 0:
             raise CorruptBatch(
                 f"{batch.record_count} records with last offset delta {batch.last_offset_delta}"

@@ -196,7 +196,7 @@ def downgrade(decision: Decision, leaving: Collection[str], *, rebalances: bool)
     if rebalances:
         decision.draft.defer(DOWNGRADED, group_id)
     decision.draft.add_reason(
-        f"group {group_id}: downgraded to a classic group, only classic members are left"
+        f"group {group_id}: converted to the classic protocol (only classic members remain)"
     )
 
 

@@ -43,7 +43,7 @@ def test_a_group_is_upgraded_and_downgraded(start_broker: StartBroker, tmp_path:
         members.until_shared(PARTITIONS)
         members.stop(newcomers[1])
         members.until_shared(PARTITIONS)
-        assert "downgraded to a classic group" in kinds(broker, "movers")
+        assert "converted to the classic protocol" in kinds(broker, "movers")
 
         members.options["assignor"] = "consumer"
         members.start("confluent")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # a command that needs no types yet can do without `typing`
+TYPE_CHECKING = False  # avoids the import of `typing` at the start
 if TYPE_CHECKING:
     from pykbroker.broker import CannotStart
     from pykbroker.testing.async_broker import AsyncBroker
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> object:
     """Imports a name at its first use: the command line needs none of them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415  # likewise
+    from importlib import import_module  # noqa: PLC0415  # as above
 
     return getattr(import_module(_HOMES[name]), name)
 

@@ -31,7 +31,7 @@ from pykbroker.testing.temporary_directory import (
     make_directory,
     remove_directory,
 )
-from pykbroker.testing.timeline import Timeline, offsets_at_the_end
+from pykbroker.testing.timeline import Timeline, offset_summary
 from pykbroker_protocol.errors import Refusal
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class AsyncBroker(DirectAccess):
         other = type(self)(config=with_free_ports(self._config), as_version=self._as_version)
         other._topics = self._topics  # noqa: SLF001  # same class
         prepared = UnclaimedDirectory(other, copy_beside(self._running))
-        other._prepared = prepared  # noqa: SLF001  # likewise
+        other._prepared = prepared  # noqa: SLF001  # as above
         other.clock.copy_from(self.clock)
         return other
 
@@ -341,7 +341,7 @@ class AsyncBroker(DirectAccess):
 
     def story(self) -> str:
         """The timeline, the offsets of every topic and the progress of every group, as text."""
-        return "\n".join([str(self.timeline), *offsets_at_the_end(self._running)])
+        return "\n".join([str(self.timeline), *offset_summary(self._running)])
 
     def _run_on_broker(self, work: Callable[[Broker], Result]) -> Result:
         """Runs a function on the broker's event loop. Callable from any thread."""

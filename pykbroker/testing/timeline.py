@@ -74,7 +74,7 @@ def client_of(call: Call) -> str:
     return f"client {call.client_id!r} at {call.peer}"
 
 
-def offsets_at_the_end(broker: Broker) -> Iterator[str]:
+def offset_summary(broker: Broker) -> Iterator[str]:
     """One line per topic with its offsets, and one per group with its committed offsets."""
     topics = broker.image.topics
     for name in sorted(topics)[:TOPICS_SHOWN_MAX]:

@@ -1,1 +1,1 @@
-"""Stands between clients and a Kafka cluster, and writes down what they say to each other."""
+"""Records the requests and responses between clients and a Kafka cluster with a proxy."""

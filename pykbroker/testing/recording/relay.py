@@ -70,7 +70,7 @@ class Relay:
         """Returns the relay's address of a broker. Starts to listen at the first call."""
         if broker not in self._servers:
 
-            async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 task = asyncio.current_task()
                 assert task is not None
                 self._tasks.add(task)
@@ -78,7 +78,7 @@ class Relay:
                 with suppress(asyncio.CancelledError):  # the loop ends
                     await self._serve(broker, reader, writer)
 
-            server = await asyncio.start_server(meet, self._host, port, limit=STREAM_BYTES_MAX)
+            server = await asyncio.start_server(serve, self._host, port, limit=STREAM_BYTES_MAX)
             self._servers.setdefault(broker, server)
             if self._servers[broker] is not server:
                 server.close()

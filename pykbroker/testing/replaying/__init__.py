@@ -1,1 +1,1 @@
-"""Answers clients from a recorded session, and says where they ask for something else."""
+"""Serves clients from a recorded session and reports requests that differ from it."""

@@ -44,11 +44,11 @@ def _virtual_timestamps() -> Iterator[None]:
 def _producer_numbers_from_zero() -> Iterator[None]:
     producer: Any = import_module("aiokafka.producer.producer").AIOKafkaProducer
     original = producer._PRODUCER_CLIENT_ID_SEQUENCE  # noqa: SLF001  # it has no public name
-    producer._PRODUCER_CLIENT_ID_SEQUENCE = 0  # noqa: SLF001  # likewise
+    producer._PRODUCER_CLIENT_ID_SEQUENCE = 0  # noqa: SLF001  # as above
     try:
         yield
     finally:
-        producer._PRODUCER_CLIENT_ID_SEQUENCE = original  # noqa: SLF001  # likewise
+        producer._PRODUCER_CLIENT_ID_SEQUENCE = original  # noqa: SLF001  # as above
 
 
 @contextmanager

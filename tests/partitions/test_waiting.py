@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykbroker.partitions.waiting import wait_for_bytes, wait_for_commit
+from pykbroker.partitions.isolation import Isolation
+from pykbroker.partitions.waiting import (
+    CommitWait,
+    FetchWait,
+    WaitingRequests,
+    wait_for_bytes,
+    wait_for_commit,
+)
 from pykbroker.testing.movable_clock import MovableClock
 from pykbroker_protocol.errors import ErrorCode
 from tests.partitions.local_partitions import LEADERSHIP
@@ -145,3 +152,34 @@ async def test_fetch_wait_ends_while_the_broker_clock_stands(
     clock.freeze()
     waiting = await started(wait_for_bytes([replicated], 1, 0.01, clock=clock))
     await outcome_of(waiting)
+
+
+async def test_fetch_wait_completes_with_the_last_missing_byte() -> None:
+    wait = FetchWait(100, Isolation.READ_UNCOMMITTED, asyncio.get_running_loop().create_future())
+    wait.bytes_arrived(99)
+    assert not wait.done.done()
+    wait.bytes_arrived(1)
+    assert wait.done.done()
+
+
+async def test_only_commit_waits_up_to_the_high_watermark_complete() -> None:
+    requests, loop = WaitingRequests(), asyncio.get_running_loop()
+    waits = [CommitWait(offset, loop.create_future()) for offset in (1, 2, 3)]
+    requests.commits += waits
+    requests.complete_commits(2)
+    assert requests.commits == waits[2:]
+    assert [it.done.done() for it in waits] == [True, True, False]
+    assert [await it.done for it in waits[:2]] == [ErrorCode.NONE] * 2
+
+
+@pytest.mark.parametrize(
+    ("isolation", "missing"), [(Isolation.READ_UNCOMMITTED, 10), (Isolation.READ_COMMITTED, 60)]
+)
+async def test_a_fetch_counts_the_bytes_that_its_isolation_level_can_read(
+    isolation: Isolation, missing: int
+) -> None:
+    requests = WaitingRequests()
+    wait = FetchWait(100, isolation, asyncio.get_running_loop().create_future())
+    requests.fetches[wait] = None
+    requests.bytes_arrived(committed=90, stable=40)
+    assert wait.bytes_missing == missing

@@ -120,7 +120,8 @@ def _bar_table(judgements: Iterable[Judgement]) -> Iterable[str]:
     yield "| bar | case | limit | value | result |"
     yield "|---|---|--:|--:|---|"
     for j in judgements:
-        case = f"{j.comparison.case.workload}: {j.comparison.case.case}"
+        named = j.comparison.case
+        case = f"{named.workload}: {named.case}, {named.metric}"
         yield f"| {j.bar.promise} | {case} | {j.bar.limit} | {_number(j.value)} | {_verdict(j)} |"
 
 

@@ -40,7 +40,7 @@ class SlowDisk:
         finally:
             self._limits.lift()
 
-    def forget_cached(self) -> None:
+    def drop_cache(self) -> None:
         """Drops the page cache by remounting. No file may be open."""
         _run("umount", str(self.path))
         _run("mount", self._device, str(self.path))

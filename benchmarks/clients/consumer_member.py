@@ -40,12 +40,12 @@ class ConsumerMember(Member):
             if answer.assignment is not None:
                 self._owned = list(answer.assignment.topic_partitions)
                 self.group.unsettled(self)
-                answer = await self._ask(self._beating(owned=self._owned))  # at once: it is heard
+                answer = await self._ask(self._heartbeat(owned=self._owned))  # acknowledge
                 continue
             share = sum(len(topic.partitions) for topic in self._owned)
             self.group.settled(self, self._epoch, share)
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            answer = await self._ask(self._beating(owned=None))
+            answer = await self._ask(self._heartbeat(owned=None))
 
     def _joining(self) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
@@ -58,7 +58,7 @@ class ConsumerMember(Member):
             topic_partitions=[],
         )
 
-    def _beating(self, *, owned: list[TopicPartitions] | None) -> ConsumerGroupHeartbeatRequest:
+    def _heartbeat(self, *, owned: list[TopicPartitions] | None) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group.name,
             member_id=self.member_id,

@@ -132,13 +132,13 @@ def grow_and_delete(count: int, topic: str) -> Sequence[Ask]:
 
 
 def new_topics(topics: Sequence[str], partitions: int) -> Message:
-    wanted = [
+    new_topics = [
         create_topics.CreatableTopic(
             name=it, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
         )
         for it in topics
     ]
-    return create_topics.CreateTopicsRequest(topics=wanted, timeout_ms=TIMEOUT_MS)
+    return create_topics.CreateTopicsRequest(topics=new_topics, timeout_ms=TIMEOUT_MS)
 
 
 KINDS: dict[str, Callable[[int, str], Sequence[Ask]]] = {

@@ -20,22 +20,22 @@ def main() -> None:
     parser.add_argument("partitions", type=int)
     parser.add_argument("records", type=int)
     parser.add_argument("record_size", type=int)
-    asked = parser.parse_args()
-    work = produce if asked.work == "produce" else consume
-    elapsed, cpu_seconds = work(asked)
+    options = parser.parse_args()
+    work = produce if options.work == "produce" else consume
+    elapsed, cpu_seconds = work(options)
     numbers = {
         "seconds": elapsed,
-        "records_per_second": asked.records / elapsed,
+        "records_per_second": options.records / elapsed,
         "client_cpu_seconds": cpu_seconds,
     }
     print(json.dumps(numbers))
 
 
-def produce(asked: argparse.Namespace) -> tuple[float, float]:
+def produce(options: argparse.Namespace) -> tuple[float, float]:
     """Measures from the first produced record until all records are acknowledged."""
     producer = Producer(
         {
-            "bootstrap.servers": asked.bootstrap,
+            "bootstrap.servers": options.bootstrap,
             "acks": "all",
             "linger.ms": 5,
             "queue.buffering.max.messages": 500_000,
@@ -44,14 +44,14 @@ def produce(asked: argparse.Namespace) -> tuple[float, float]:
             "on_delivery": _refuse_failure,
         }
     )
-    producer.list_topics(asked.topic, timeout=30)
-    message = {"value": b"x" * asked.record_size}
+    producer.list_topics(options.topic, timeout=30)
+    message = {"value": b"x" * options.record_size}
     batch = [message] * _BATCH
     began, cpu_began = time.perf_counter(), time.process_time()
     queued = turn = 0
-    while queued < asked.records:
-        wanted = min(_BATCH, asked.records - queued)
-        queued += _queue(producer, asked.topic, batch[:wanted], turn % asked.partitions)
+    while queued < options.records:
+        count = min(_BATCH, options.records - queued)
+        queued += _queue(producer, options.topic, batch[:count], turn % options.partitions)
         turn += 1
     if left := producer.flush(_STALL_SECONDS):
         raise SystemExit(f"{left} records were not acknowledged")
@@ -76,11 +76,11 @@ def _refuse_failure(error: object, _message: object) -> None:
         raise SystemExit(f"record not delivered: {error}")
 
 
-def consume(asked: argparse.Namespace) -> tuple[float, float]:
+def consume(options: argparse.Namespace) -> tuple[float, float]:
     """Measures from the first to the last received record."""
     consumer = Consumer(
         {
-            "bootstrap.servers": asked.bootstrap,
+            "bootstrap.servers": options.bootstrap,
             "group.id": "benchmark",
             "enable.auto.commit": False,
             "enable.partition.eof": False,
@@ -90,14 +90,14 @@ def consume(asked: argparse.Namespace) -> tuple[float, float]:
             "fetch.queue.backoff.ms": 1,
         }
     )
-    consumer.assign([TopicPartition(asked.topic, p, 0) for p in range(asked.partitions)])
+    consumer.assign([TopicPartition(options.topic, p, 0) for p in range(options.partitions)])
     received = len(consumer.consume(1, _STALL_SECONDS))
     began, cpu_began = time.perf_counter(), time.process_time()
-    while received < asked.records:
-        wanted = min(_BATCH, asked.records - received)  # for one too many it would wait
-        messages = consumer.consume(wanted, _STALL_SECONDS)
+    while received < options.records:
+        count = min(_BATCH, options.records - received)  # consume() would wait for missing records
+        messages = consumer.consume(count, _STALL_SECONDS)
         if not messages:
-            raise SystemExit(f"only {received} of {asked.records} records arrived")
+            raise SystemExit(f"only {received} of {options.records} records arrived")
         received += len(messages)
     return time.perf_counter() - began, time.process_time() - cpu_began
 

@@ -143,11 +143,11 @@ class Apache:
                 send_one(**{"bootstrap.servers": apache.bootstrap})
                 found.numbers[FIRST_RECORD] = (time.perf_counter() - began) * 1000
                 found.numbers[RESET] = (
-                    best(lambda: made_anew(apache.bootstrap), APACHE_RESETS) * 1000
+                    best(lambda: recreated(apache.bootstrap), APACHE_RESETS) * 1000
                 )
                 began = time.perf_counter()
                 for _ in range(APACHE_TESTS):
-                    made_anew(apache.bootstrap)
+                    recreated(apache.bootstrap)
                     send_one(**{"bootstrap.servers": apache.bootstrap})
                 found.numbers[SUITE] = (time.perf_counter() - began) / APACHE_TESTS * TESTS
                 time.sleep(SETTLE_SECONDS)
@@ -170,7 +170,7 @@ def make_topic(bootstrap: str, topic: str) -> None:
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)
 
 
-def made_anew(bootstrap: str) -> float:
+def recreated(bootstrap: str) -> float:
     """Retries until the topic is created; DeleteTopics responds before the deletion is complete."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic

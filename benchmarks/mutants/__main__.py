@@ -14,7 +14,7 @@ from benchmarks.mutants.trial import EVERYWHERE, ROOMS, Trial, sample
 if TYPE_CHECKING:
     from benchmarks.mutants.trial import Mutant
 
-WANTED = 0.95
+BAR = 0.95
 """Bar for relevant mutants; a reader decides which are relevant."""
 
 
@@ -65,9 +65,9 @@ def try_all(trial: Trial, mutants: list[Mutant]) -> list[Mutant]:
 
 
 def report(mutants: list[Mutant], survivors: list[Mutant], seed: int) -> None:
-    noticed = len(mutants) - len(survivors)
-    share = noticed / max(len(mutants), 1)
-    print(f"\nseed {seed}: {noticed} of {len(mutants)} noticed ({share:.0%}, wanted {WANTED:.0%})")
+    detected = len(mutants) - len(survivors)
+    share = detected / max(len(mutants), 1)
+    print(f"\nseed {seed}: {detected} of {len(mutants)} detected ({share:.0%}, bar {BAR:.0%})")
     for it in survivors:
         print(f"not detected: {it}")
 

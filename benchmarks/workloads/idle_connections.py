@@ -57,10 +57,10 @@ def _connect(port: int) -> socket.socket:
     return connection
 
 
-def _allow_descriptors(wanted: int) -> None:
+def _allow_descriptors(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
 
 
 WORKLOAD = LifecycleWorkload(name="idle-connections", run=run)

@@ -26,7 +26,7 @@ def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
         data = disk.path / "data"
         with ended_after(rival.make(data)) as broker:
             _fill(broker, scale)
-        disk.forget_cached()
+        disk.drop_cache()
         with ended_after(rival.make(data)) as broker:
             broker.start()
             yield from _measure(broker, disk, scale.slow_disk_seconds)

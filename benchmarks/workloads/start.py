@@ -22,7 +22,7 @@ def run(rival: Rival, scratch: Path, _scale: Scale) -> Iterator[Sample]:
         shutil.rmtree(scratch, ignore_errors=True)
         broker = rival.make(scratch / "data")
         if case.startswith("cold"):
-            _forget_program(rival)
+            _drop_program_cache(rival)
         with ended_after(broker):
             seconds = seconds_until_metadata(broker)
             yield Sample(case=case, metric="start to first Metadata", unit="s", value=seconds)
@@ -31,12 +31,12 @@ def run(rival: Rival, scratch: Path, _scale: Scale) -> Iterator[Sample]:
                 yield from memory_of(broker, "idle")
 
 
-def _forget_program(rival: Rival) -> None:
+def _drop_program_cache(rival: Rival) -> None:
     """Drops the program's files from the page cache; pages mapped by other processes stay."""
     for folder in _program_folders(rival):
         for file in folder.rglob("*"):
             if file.is_file():
-                _forget(file)
+                _drop_cache(file)
 
 
 def _program_folders(rival: Rival) -> list[Path]:
@@ -48,7 +48,7 @@ def _program_folders(rival: Rival) -> list[Path]:
     return [*map(Path, packages), Path(sys.base_prefix) / "lib", *ours]
 
 
-def _forget(file: Path) -> None:
+def _drop_cache(file: Path) -> None:
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

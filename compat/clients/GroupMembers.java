@@ -16,11 +16,11 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Consumers in groups, each in a thread of its own, as many as one asks for.
+ * Group members, each in its own thread.
  *
  * A line on standard input is "start NAME TOPIC KEY=VALUE ..." with the settings of a consumer, or
  * "stop NAME". Each line on standard output is one event as JSON, with the time of the machine's
- * monotonic clock. When standard input ends, all of them leave.
+ * monotonic clock. At the end of standard input all members leave.
  */
 public final class GroupMembers {
     private static final Map<String, GroupMember> MEMBERS = new ConcurrentHashMap<>();

@@ -28,9 +28,9 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A relay with Apache Kafka's own client; relaying.py tells what a relay is.
+ * A relay with Apache Kafka's Java client; relay_program.py describes relays.
  *
- * Its options are KEY=VALUE on the command line. It ends in good order when standard input ends.
+ * Its options are KEY=VALUE on the command line. It stops cleanly at the end of standard input.
  */
 public final class Relay implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(100);

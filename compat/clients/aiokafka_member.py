@@ -12,12 +12,12 @@ from aiokafka.errors import KafkaError
 from compat.clients.member_program import (
     POLL_SECONDS,
     Options,
+    emit,
+    emit_partitions,
+    emit_read,
     offsets_of,
     run_program,
     stopping,
-    tell,
-    tell_partitions,
-    tell_read,
 )
 
 ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor)
@@ -41,28 +41,28 @@ async def serve(options: Options) -> None:
     )
     await consumer.start()
     consumer.subscribe(options["topics"], listener=Listener())
-    tell("started")
+    emit("started")
     while not stopping.is_set():
         found = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
         if not found:
             continue
-        tell_read(offsets_of(found))
+        emit_read(offsets_of(found))
         try:
             await consumer.commit()
         except KafkaError as error:
-            tell("not committed", reason=repr(error))
+            emit("not committed", reason=repr(error))
         else:
-            tell("committed")
-    tell("leaving")
+            emit("committed")
+    emit("leaving")
     await consumer.stop()
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        tell_partitions("assigned", assigned)
+        emit_partitions("assigned", assigned)
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        tell_partitions("revoked", revoked)
+        emit_partitions("revoked", revoked)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from compat.clients.member_program import (
     POLL_SECONDS,
     Offsets,
     Options,
-    commit_and_tell,
+    commit_and_emit,
+    emit,
+    emit_partitions,
+    emit_read,
     run_program,
     stopping,
-    tell,
-    tell_partitions,
-    tell_read,
 )
 
 
@@ -19,20 +19,20 @@ def run(options: Options) -> None:
     consumer = Consumer(settings_of(options))
     consumer.subscribe(
         options["topics"],
-        on_assign=lambda _, partitions: tell_partitions("assigned", partitions),
-        on_revoke=lambda _, partitions: tell_partitions("revoked", partitions),
-        on_lost=lambda _, partitions: tell_partitions("lost", partitions),
+        on_assign=lambda _, partitions: emit_partitions("assigned", partitions),
+        on_revoke=lambda _, partitions: emit_partitions("revoked", partitions),
+        on_lost=lambda _, partitions: emit_partitions("lost", partitions),
     )
-    tell("started")
+    emit("started")
     while not stopping.is_set():
         offsets: Offsets = {}
         for record in consumer.consume(500, POLL_SECONDS):
             if record.error() is None:
                 offsets.setdefault(place_of(record), []).append(record.offset() or 0)
         if offsets:
-            tell_read(offsets)
-            commit_and_tell(lambda: consumer.commit(asynchronous=False), KafkaException)
-    tell("leaving")
+            emit_read(offsets)
+            commit_and_emit(lambda: consumer.commit(asynchronous=False), KafkaException)
+    emit("leaving")
     consumer.close()
 
 

@@ -12,13 +12,13 @@ from kafka.errors import KafkaConnectionError, KafkaError
 
 from compat.clients.member_program import (
     Options,
-    commit_and_tell,
+    commit_and_emit,
+    emit,
+    emit_partitions,
+    emit_read,
     offsets_of,
     run_program,
     stopping,
-    tell,
-    tell_partitions,
-    tell_read,
 )
 
 POLL_MS = 1_000
@@ -44,17 +44,17 @@ def run(options: Options) -> None:
         reconnect_backoff_max_ms=500,
     )
     consumer.subscribe(options["topics"], listener=Listener())
-    tell("started")
+    emit("started")
     while not stopping.is_set():
         try:
             found = consumer.poll(timeout_ms=POLL_MS)
         except KafkaConnectionError as error:  # retry like a user; the broker may restart
-            tell("not connected", reason=repr(error))
+            emit("not connected", reason=repr(error))
             continue
         if found:
-            tell_read(offsets_of(found))
-            commit_and_tell(consumer.commit, KafkaError)
-    tell("leaving")
+            emit_read(offsets_of(found))
+            commit_and_emit(consumer.commit, KafkaError)
+    emit("leaving")
     consumer.close()
 
 
@@ -64,13 +64,13 @@ def assignor_of(name: str) -> type:
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python is untyped
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        tell_partitions("assigned", assigned)
+        emit_partitions("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        tell_partitions("revoked", revoked)
+        emit_partitions("revoked", revoked)
 
     def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-        tell_partitions("lost", lost)
+        emit_partitions("lost", lost)
 
 
 if __name__ == "__main__":

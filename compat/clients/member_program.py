@@ -27,7 +27,7 @@ def run_program(run: Callable[[Options], None]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     threading.Thread(target=_stop_when_the_parent_is_gone, daemon=True).start()
     run(json.loads(sys.argv[1]))
-    tell("ended")
+    emit("ended")
 
 
 def _stop_when_the_parent_is_gone() -> None:
@@ -35,19 +35,19 @@ def _stop_when_the_parent_is_gone() -> None:
     stopping.set()
 
 
-def tell(event: str, **more: object) -> None:
+def emit(event: str, **more: object) -> None:
     line = json.dumps({"at_ns": time.monotonic_ns(), "event": event, **more})
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def tell_partitions(event: str, partitions: Iterable[Any]) -> None:
-    tell(event, partitions=sorted([it.topic, it.partition] for it in partitions))
+def emit_partitions(event: str, partitions: Iterable[Any]) -> None:
+    emit(event, partitions=sorted([it.topic, it.partition] for it in partitions))
 
 
-def tell_read(offsets: Offsets) -> None:
+def emit_read(offsets: Offsets) -> None:
     for (topic, partition), found in offsets.items():
-        tell("read", topic=topic, partition=partition, first=min(found), last=max(found))
+        emit("read", topic=topic, partition=partition, first=min(found), last=max(found))
 
 
 def offsets_of(found: Mapping[Any, Iterable[Any]]) -> Offsets:
@@ -58,11 +58,11 @@ def offsets_of(found: Mapping[Any, Iterable[Any]]) -> Offsets:
     }
 
 
-def commit_and_tell(commit: Callable[[], object], refused: type[Exception]) -> None:
+def commit_and_emit(commit: Callable[[], object], refused: type[Exception]) -> None:
     """Commits and prints the result. A commit of an old generation fails without consequence."""
     try:
         commit()
     except refused as error:
-        tell("not committed", reason=repr(error))
+        emit("not committed", reason=repr(error))
     else:
-        tell("committed")
+        emit("committed")

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from compat.clients.member_program import run_program, stopping, tell
+from compat.clients.member_program import emit, run_program, stopping
 from pykbroker.testing.history import Client, History, Record
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Relay:
         }[self.options.guarantee]
         try:
             self.library.open(self.client)
-            tell("started")
+            emit("started")
             while not stopping.is_set():
                 with end_if_this_hangs():
                     found = self.library.poll()
@@ -154,7 +154,7 @@ class Relay:
                         relay(found)
             self.library.close()
         except (self.library.error, RelayStoppedError) as error:
-            tell("stopped", reason=repr(error))
+            emit("stopped", reason=repr(error))
             sys.exit(1)
 
     def at_most_once(self, found: list[Record]) -> None:
@@ -185,17 +185,17 @@ class Relay:
                 is_ending = True
                 self.library.commit()
                 transaction.committed()
-                tell("committed", records=len(found))
+                emit("committed", records=len(found))
                 return
         except self.library.error as error:
             if is_ending:
                 transaction.unanswered(repr(error))
                 raise
-            tell("failed", reason=repr(error))
+            emit("failed", reason=repr(error))
         transaction.aborting()
         self.library.abort()
         transaction.aborted()
-        tell("aborted", records=len(found))
+        emit("aborted", records=len(found))
         self.go_back(found)
 
     def go_back(self, found: list[Record]) -> None:
@@ -233,7 +233,7 @@ class Relay:
             committing.unanswered(repr(error))
             raise
         committing.committed()
-        tell("committed", records=len(found))
+        emit("committed", records=len(found))
 
 
 @contextmanager

@@ -188,7 +188,7 @@ class RequestBuilder:
                 for value in boundaries(field.kind, field.name):
                     shown = value if len(str(value)) < 40 else f"{len(value)} characters"
                     if value == MISSING:  # a name that no other request creates
-                        value = f"{self.targets.topic}-missing"  # noqa: PLW2901 (said above)
+                        value = f"{self.targets.topic}-missing"  # noqa: PLW2901 (see above)
                     yield path, [value] if field.is_array else value, f"{name}={shown!r}"
 
 

@@ -41,7 +41,7 @@ def ranges_in(directory: Path) -> Ranges:
     )
     shared = os.pathsep.join(map(str, (directory / ALL).iterdir()))
     command = ["java", "-Xmx256m", "-cp", shared, str(HERE / "ApiRanges.java")]
-    told = subprocess.run(
+    done = subprocess.run(
         [*command, *map(str, releases)],
         check=True,
         timeout=TIMEOUT_SECONDS,
@@ -49,7 +49,7 @@ def ranges_in(directory: Path) -> Ranges:
         text=True,
     )
     ranges: Ranges = {}
-    for line in told.stdout.splitlines():
+    for line in done.stdout.splitlines():
         release, which, lowest, highest = line.split("\t")
         ranges.setdefault(name_of(which), {})[release] = f"{lowest}-{highest}"
     return ranges

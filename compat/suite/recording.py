@@ -52,11 +52,11 @@ class Frame:
 
     def headline(self) -> str:
         arrow = "→" if self.is_request else "←"
-        who = f" {self.client_id}" if self.client_id else ""
+        client = f" {self.client_id}" if self.client_id else ""
         note = f" ({self.note})" if self.note else ""
         return (
             f"{self.at_seconds:8.3f} s  #{self.connection} {arrow} {self.api} v{self.version}"
-            f" {self.correlation_id}{who}, {self.size} bytes{note}"
+            f" {self.correlation_id}{client}, {self.size} bytes{note}"
         )
 
     def explanation(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Frame:
         return None if explained.fault is None else f"{self.headline()}: {explained.fault}"
 
     def _is_newer_api_versions(self) -> bool:
-        """Whether this is an ApiVersions request in a version unknown here (KIP-511)."""
+        """Returns whether this is an ApiVersions request in a version unknown here (KIP-511)."""
         return self.api_key == ApiKey.API_VERSIONS and self.version > _API_VERSIONS_KNOWN
 
 

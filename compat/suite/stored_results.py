@@ -89,12 +89,12 @@ def read_stored(file: Path = STORED_RESULTS) -> list[StoredResult]:
     ]
 
 
-def keep(results: Results, wanted: set[CellKey], file: Path = STORED_RESULTS) -> None:
+def keep(results: Results, matrix_keys: set[CellKey], file: Path = STORED_RESULTS) -> None:
     """Replaces the stored results of the cells of a run. Cells outside the matrix are dropped."""
-    cells = {it.key: it for it in read_stored(file) if it.key in wanted}
+    cells = {it.key: it for it in read_stored(file) if it.key in matrix_keys}
     for it in results.cells:
         key = CellKey(it.scenario, it.client, it.broker)
-        if it.outcome != Outcome.NOT_TRIED and key in wanted:
+        if it.outcome != Outcome.NOT_TRIED and key in matrix_keys:
             reason = it.reason.splitlines()[0] if it.reason else ""
             cells[key] = StoredResult(*key, it.outcome, results.day, reason)
     rows = [json.dumps(it, ensure_ascii=False) for it in sorted(cells.values())]

@@ -30,7 +30,7 @@ def test_slow_disk_limits_bandwidth_and_is_removed_afterwards(tmp_path: Path) ->
                 os.getpid(), bytes_per_second=MEGABYTE, operations_per_second=1000
             ):
                 assert flushed_write_seconds(disk, 3 * MEGABYTE) > 1
-            disk.forget_cached()
+            disk.drop_cache()
             assert (disk.path / "file").stat().st_size == 3 * MEGABYTE
     except SlowDiskUnavailableError as missing:
         pytest.skip(str(missing))

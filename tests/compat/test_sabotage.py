@@ -17,9 +17,9 @@ def test_every_fault_is_detected(capsys: pytest.CaptureFixture[str]) -> None:
     (client,) = (it for it in stock_clients() if (it.name, it.version) == CLIENT)
     installed(client)
     code = main(["sabotage", "--clients", "=".join(CLIENT)])
-    told = capsys.readouterr().out
-    assert code == 0, told
-    assert f"{len(FAULTS)} faults, 0 not detected" in told
+    output = capsys.readouterr().out
+    assert code == 0, output
+    assert f"{len(FAULTS)} faults, 0 not detected" in output
 
 
 def test_unknown_fault_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

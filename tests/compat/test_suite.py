@@ -90,10 +90,10 @@ def test_readme_documents_every_command_and_option() -> None:
 
 
 def test_required_features_are_named_as_in_manifests() -> None:
-    wanted = required_features(
+    features = required_features(
         "open_producer", {"acks": "0", "idempotent": False, "linger_ms": None}
     )
-    assert wanted == {"open_producer", "open_producer.acks", "open_producer.acks=0"}
+    assert features == {"open_producer", "open_producer.acks", "open_producer.acks=0"}
     record = {"topic": "t", "headers": [["h", None]], "key": None}
     assert "produce.headers" in required_features("produce", {"records": [record]})
     assert "produce.key" not in required_features("produce", {"records": [record]})
@@ -237,7 +237,7 @@ def results() -> Results:
             cell(
                 "other 2",
                 Outcome.FAILED,
-                reason="found <2> \x00\nwanted 1",
+                reason="found <2> \x00\nexpected 1",
                 frames=(frame,),
                 steps=(("a", "produce", "{}"),),
             ),

@@ -37,7 +37,7 @@ def resident_bytes(broker: BrokerProcess) -> int:
     for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    raise AssertionError("the kernel does not tell")
+    raise AssertionError("RssAnon is missing in /proc")
 
 
 def fill(broker: BrokerProcess, topic: str, records: int = RECORDS, age_ms: int = 0) -> None:

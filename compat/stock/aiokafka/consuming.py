@@ -139,11 +139,11 @@ class Consuming:
 
     def commit(self, on: str, offsets: list[Options] | None) -> None:
         opened = self.open[on]
-        wanted = {
+        requested = {
             TopicPartition(*place): OffsetAndMetadata(offset, metadata)
             for place, offset, metadata in opened.positions.to_commit(offsets)
         }
-        self.wait(opened.consumer.commit(wanted))
+        self.wait(opened.consumer.commit(requested))
 
     def committed(self, on: str, partitions: list[PartitionKey]) -> Options:
         consumer = self.open[on].consumer

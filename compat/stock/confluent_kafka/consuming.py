@@ -109,11 +109,11 @@ class Consuming:
 
     def commit(self, on: str, offsets: list[Options] | None) -> None:
         opened = self.open[on]
-        wanted = [
+        requested = [
             TopicPartition(*place, offset, metadata)  # type: ignore[call-arg]  # its stub lacks metadata
             for place, offset, metadata in opened.positions.to_commit(offsets)
         ]
-        for it in opened.consumer.commit(offsets=wanted, asynchronous=False):
+        for it in opened.consumer.commit(offsets=requested, asynchronous=False):
             if it.error is not None:
                 raise KafkaException(it.error)
 
@@ -126,8 +126,8 @@ class Consuming:
         consumer = self.open[on].consumer
         places = [TopicPartition(*it) for it in partitions]
         if isinstance(at, int):
-            wanted = [TopicPartition(it.topic, it.partition, at) for it in places]
-            found = [it.offset for it in consumer.offsets_for_times(wanted, CALL_SECONDS)]
+            requested = [TopicPartition(it.topic, it.partition, at) for it in places]
+            found = [it.offset for it in consumer.offsets_for_times(requested, CALL_SECONDS)]
         else:
             ends = [consumer.get_watermark_offsets(it, CALL_SECONDS) for it in places]
             found = [it[at == "end"] for it in ends]

@@ -149,7 +149,7 @@ ASKED = (
     Asked(OffsetDeleteRequest(group_id=GROUP, topics=()), 0, of_answer, LOADING, NONE),
     Asked(ListGroupsRequest(), 5, of_answer, LOADING, NONE),
     Asked(DescribeGroupsRequest(groups=[GROUP]), 5, of_group, LOADING, NONE),
-    Asked(DeleteGroupsRequest(groups_names=["nobody"]), 2, of_result, LOADING, NOT_FOUND),
+    Asked(DeleteGroupsRequest(groups_names=["missing"]), 2, of_result, LOADING, NOT_FOUND),
     Asked(
         ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=1),
         1,

@@ -70,14 +70,14 @@ class GroupTool:
         self.tools = tools
         self.bootstrap = broker.bootstrap
 
-    def say(self, *arguments: str) -> str:
+    def run(self, *arguments: str) -> str:
         done = self.tools.tool("consumer-groups", "--bootstrap-server", self.bootstrap, *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def table(self, *arguments: str) -> list[dict[str, str]]:
         """Returns rows by column header; an empty cell is a dash."""
-        lines = [it.split() for it in self.say(*arguments).splitlines()]
+        lines = [it.split() for it in self.run(*arguments).splitlines()]
         (header,) = (it for it in lines if it[:1] == ["GROUP"])
         rows = (it for it in lines if it[:1] == ["fleet"])
         return [dict(zip(header, row, strict=False)) for row in rows]
@@ -96,7 +96,7 @@ def groups(apache_tools: ApacheTools, broker: BrokerProcess) -> GroupTool:
 def test_consumer_groups_describes_a_group_its_members_and_its_lag(
     groups: GroupTool, fleet: Consumer
 ) -> None:
-    assert groups.say("--list").split() == ["fleet"]
+    assert groups.run("--list").split() == ["fleet"]
     rows = groups.table("--describe", "--group", "fleet")
     assert {it["PARTITION"]: it["LAG"] for it in rows} == {"0": "2", "1": "2"}
     assert {(it["CURRENT-OFFSET"], it["LOG-END-OFFSET"]) for it in rows} == {("3", "5")}
@@ -112,11 +112,11 @@ def test_consumer_groups_describes_a_group_its_members_and_its_lag(
 def test_consumer_groups_resets_offsets_and_deletes_them_and_the_group(
     groups: GroupTool, fleet: Consumer
 ) -> None:
-    refused = groups.say("--delete", "--group", "fleet")
+    refused = groups.run("--delete", "--group", "fleet")
     assert "GroupNotEmptyException" in refused
     fleet.close()
     everywhere = ("--group", "fleet", "--topic", TOPIC, "--execute", "--reset-offsets")
-    for wish, offset in (
+    for option, offset in (
         (("--to-earliest",), 0),
         (("--shift-by", "4"), 4),
         (("--to-latest",), 5),
@@ -124,12 +124,12 @@ def test_consumer_groups_resets_offsets_and_deletes_them_and_the_group(
         (("--to-datetime", "2020-01-01T00:00:00.000"), 0),
         (("--by-duration", "PT0S"), 5),
     ):
-        groups.say(*everywhere, *wish)
+        groups.run(*everywhere, *option)
         assert groups.offsets() == dict.fromkeys(range(2), (str(offset), str(5 - offset)))
-    groups.say("--delete-offsets", "--group", "fleet", "--topic", f"{TOPIC}:0")
+    groups.run("--delete-offsets", "--group", "fleet", "--topic", f"{TOPIC}:0")
     assert groups.offsets() == {1: ("5", "0")}
-    assert "successful" in groups.say("--delete", "--group", "fleet")
-    assert groups.say("--list").split() == []
+    assert "successful" in groups.run("--delete", "--group", "fleet")
+    assert groups.run("--list").split() == []
 
 
 def test_the_console_consumer_continues_at_the_committed_offsets(
@@ -158,10 +158,10 @@ def test_dump_log_segments_decodes_our_offsets_and_groups(
     dumped = "".join(
         apache_tools.dump_log(file, options=["--offsets-decoder"]) for file in offset_logs(broker)
     )
-    told = [payload_of(it) for it in dumped.splitlines() if "payload:" in it]
-    commits = [it for it in told if '"offset":3' in it and '"group":"fleet"' in it]
+    entries = [payload_of(it) for it in dumped.splitlines() if "payload:" in it]
+    commits = [it for it in entries if '"offset":3' in it and '"group":"fleet"' in it]
     assert len(commits) == PARTITIONS
-    assert any('"protocol":"range"' in it and str(member_id) in it for it in told)
+    assert any('"protocol":"range"' in it and str(member_id) in it for it in entries)
     assert "corrupt" not in dumped.lower()
 
 
@@ -184,13 +184,13 @@ def test_the_console_consumer_reads_our_offsets_topic_with_its_formatters(
         *("--topic", "__consumer_offsets", "--partition", str(place), "--offset", "earliest"),
         *("--max-messages", str(OUR_RECORDS), "--formatter", f"{FORMATTERS}.{formatter}"),
     )
-    told = list(json_objects(done.stdout))
-    assert told, done.stdout + done.stderr
-    assert {it["key"]["data"]["group"] for it in told} == {"fleet"}
+    entries = list(json_objects(done.stdout))
+    assert entries, done.stdout + done.stderr
+    assert {it["key"]["data"]["group"] for it in entries} == {"fleet"}
     if formatter == "OffsetsMessageFormatter":
-        assert {offset_in(it) for it in told} == {(0, 3), (1, 3)}
+        assert {offset_in(it) for it in entries} == {(0, 3), (1, 3)}
     else:
-        last = told[-1]["value"]["data"]
+        last = entries[-1]["value"]["data"]
         assert (last["protocolType"], last["members"]) == ("consumer", [])
 
 
@@ -202,5 +202,5 @@ def json_objects(text: str) -> Iterator[Any]:
         yield value
 
 
-def offset_in(told: dict[str, Any]) -> tuple[int, int]:
-    return told["key"]["data"]["partition"], told["value"]["data"]["offset"]
+def offset_in(entry: dict[str, Any]) -> tuple[int, int]:
+    return entry["key"]["data"]["partition"], entry["value"]["data"]["offset"]

@@ -64,11 +64,11 @@ def test_committed_offsets_never_decrease_and_members_rejoin_after_kills(
             stir(members, replaced, chance)
             time.sleep(chance.uniform(0, MOMENT_SECONDS_MAX))
             broker.kill()
-            acknowledged = told_to_be_committed(members)
+            acknowledged = acknowledged_commits(members)
             broker.start()
             after = committed(broker)
-            assert at_least(after, before), "what was seen committed has gone back"
-            assert at_least(after, acknowledged), "what a member was told is committed is not"
+            assert at_least(after, before), "a committed offset decreased"
+            assert at_least(after, acknowledged), "an acknowledged commit is lost"
             before = after
         members.until_shared(partitions)
         writer.stop()
@@ -106,7 +106,7 @@ def committed(broker: BrokerProcess) -> Offsets:
         consumer.close()
 
 
-def told_to_be_committed(members: MemberProcesses) -> Offsets:
+def acknowledged_commits(members: MemberProcesses) -> Offsets:
     """Offsets that members read before a successful commit."""
     members.read_events()
     found: Offsets = {}

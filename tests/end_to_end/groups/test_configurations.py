@@ -22,7 +22,7 @@ STOCK_MS = SETTINGS["group.consumer.heartbeat.interval.ms"]
 OWN_MS = 4_000
 
 
-def told_interval_ms(broker: BrokerProcess, name: str) -> int:
+def heartbeat_interval_ms(broker: BrokerProcess, name: str) -> int:
     transcript = GroupTranscript(broker.port, "configured", 0)
     try:
         consumer = Consumer(transcript.group(name), "consumer")
@@ -51,10 +51,10 @@ def set_interval(broker: BrokerProcess, name: str) -> None:
 
 def test_intervals_of_a_group_outlive_a_kill(start_broker: StartBroker) -> None:
     broker = start_broker(settings=SETTINGS)
-    assert told_interval_ms(broker, "fleet") == STOCK_MS
+    assert heartbeat_interval_ms(broker, "fleet") == STOCK_MS
     set_interval(broker, "fleet")
     for _ in range(2):
-        assert told_interval_ms(broker, "fleet") == OWN_MS
-        assert told_interval_ms(broker, "others") == STOCK_MS
+        assert heartbeat_interval_ms(broker, "fleet") == OWN_MS
+        assert heartbeat_interval_ms(broker, "others") == STOCK_MS
         broker.kill()
         broker.start()

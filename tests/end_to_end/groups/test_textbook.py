@@ -67,18 +67,18 @@ def test_a_group_shares_partitions_while_members_join_leave_and_crash(
     show_on_failure("members", members.diagnostics)
     names = [libraries[number % len(libraries)] for number in range(MEMBERS)]
     with members, Writer(broker.bootstrap, TOPIC, PARTITIONS) as writer:
-        (mortal,) = members.start(names[0], own_jvm=True)
+        (killed,) = members.start(names[0], own_jvm=True)
         members.until_shared(partitions)
         for count in (3, 10, 12):
             members.start(*names[len(members.all) : count])
             members.until_shared(partitions)
             assert len(members.present) == count
         idle = [it for it in members.present if not it.owned]
-        assert len(idle) == MEMBERS - PARTITIONS, "who is too many waits for a place"
-        assert mortal.owned, "its name sorts first"
-        members.kill(mortal)
+        assert len(idle) == MEMBERS - PARTITIONS, "surplus members have no partition"
+        assert killed.owned, "the member with the first name"
+        members.kill(killed)
         members.until_shared(partitions)
-        assert any(it.owned for it in idle), "a place has become free"
+        assert any(it.owned for it in idle), "an idle member takes over"
         members.stop(*members.present[:2])
         members.until_shared(partitions)
         writer.stop()

@@ -88,7 +88,7 @@ def times(fixture: SparkFixture) -> object:
 def error_of(fixture: SparkFixture, topic: str, time_ms: int) -> str:
     try:
         fixture.read(topic, startingTimestamp=time_ms).count()
-    except Exception as error:  # noqa: BLE001  # whatever Spark makes of it is the outcome
+    except Exception as error:  # noqa: BLE001  # the error is the result
         return phrase_in(error, NO_OFFSET)
     return "none"
 
@@ -96,7 +96,7 @@ def error_of(fixture: SparkFixture, topic: str, time_ms: int) -> str:
 def a_missing_topic(fixture: SparkFixture) -> object:
     try:
         fixture.read(fixture.name("nowhere")).count()
-    except Exception as error:  # noqa: BLE001  # whatever Spark makes of it is the outcome
+    except Exception as error:  # noqa: BLE001  # the error is the result
         return phrase_in(error, UNKNOWN_TOPIC)
     return "none"
 

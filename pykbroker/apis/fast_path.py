@@ -54,4 +54,4 @@ if TYPE_CHECKING:
     Learn = Callable[[Call, Route, memoryview, Message, Message], None]
 
 REQUESTS_MAX = 64
-"""Requests that a connection remembers in its life: one that never repeats costs too much."""
+"""Limit of stored requests per connection, because requests that never repeat gain nothing."""

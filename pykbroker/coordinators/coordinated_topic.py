@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CoordinatedTopic(Generic[AnyState]):
-    """Follows the leadership of the partitions, and finds the partition of a name."""
+    """Loads the partitions that this node leads, and finds the partition of an id."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProducerSurvey:
-    """Epochs are as of the survey, open transactions as of the moment they are looked up."""
+    """Producers found by the survey. Lookups check that their transactions are still open."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pykbroker.coordinators.records import UnknownRecord, decode_record
-from pykbroker.partitions.disk_reads import beside
+from pykbroker.partitions.disk_reads import run_on_read_view
 from pykbroker_protocol.records.batch import iterate_batches
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def _read(partition: Partition, offset: int, clock: Clock) -> LogSlice | N
 
     while True:
         try:
-            return await beside(partition.log, partition.off_loop.read, work, offset)
+            return await run_on_read_view(partition.log, partition.off_loop.read, work, offset)
         except OSError as error:
             logger.warning(
                 "%s: coordinator state cannot be read at offset %d (%s); clients get "

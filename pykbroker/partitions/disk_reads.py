@@ -1,7 +1,7 @@
-"""Reads of a partition that wait for the disk or take long, in a thread.
+"""Reads of a partition in a thread, because they wait for the disk or take long.
 
-A request that raises `NotCached` waits here while the event loop serves others. A read error, or a
-segment that is shorter than before, is an error of its partition.
+A request whose read raises `NotCached` waits for the thread while the event loop serves others. A
+read error, or a segment file that became shorter, fails only the requests of its partition.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 READ_BYTES_MAX = 1024 * 1024
-"""Bytes of one read, unless its first batch is larger: readers share a slow disk, which needs a
-quarter of a second for them at 4 MB/s."""
+"""Bytes of one read unless its first batch is larger. A slow disk (4 MB/s) needs 0.25 s for them,
+which delays the other readers."""
 TRIES_MAX = 3
-"""Attempts while retention or compaction removes segments that are being read."""
+"""Attempts of a read whose segments retention or compaction removes."""
 
 
 class Read(NamedTuple):
@@ -74,7 +74,7 @@ async def read_from_disk(
         return Read(HeldBytes(found.view), found.next_offset, aborted)
 
     try:
-        found = await beside(log, partition.off_loop.read, work, offset)
+        found = await run_on_read_view(log, partition.off_loop.read, work, offset)
     except LogClosed:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except MalformedTransactionIndex:
@@ -84,7 +84,7 @@ async def read_from_disk(
         return refusal_of_read(partition, offset, error)
     reads_succeed(partition)
     return Fetched(
-        NO_BYTES if found is None else bounded(partition, offset, found),
+        NO_BYTES if found is None else copy_or_view(partition, offset, found),
         partition.high_watermark,
         stable,
         log.log_start_offset,
@@ -92,8 +92,8 @@ async def read_from_disk(
     )
 
 
-def bounded(partition: Partition, offset: int, found: Read) -> memoryview:
-    """The copied records; a view of the file instead if copies take too much memory."""
+def copy_or_view(partition: Partition, offset: int, found: Read) -> memoryview:
+    """Returns the copied records, or a view of the file if all copies take too much memory."""
     held = partition.off_loop.hold(found.records)
     if held is not None:
         return held
@@ -117,10 +117,10 @@ async def record_at(partition: Partition, timestamp_ms: int | None) -> TimedOffs
             return view.latest_timestamp_record(pause)
         return view.offset_at_timestamp(timestamp_ms, pause)
 
-    return await beside(partition.log, partition.off_loop.search, work)
+    return await run_on_read_view(partition.log, partition.off_loop.search, work)
 
 
-async def beside(
+async def run_on_read_view(
     log: Log,
     run: Callable[[Callable[P, T]], Awaitable[T]],
     work: Callable[Concatenate[ReadView, P], T],

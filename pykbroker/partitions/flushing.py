@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_THREADS_MAX = 8
-"""Concurrent flushes of different logs where `num.io.threads` is unknown."""
+"""Default number of threads that flush logs; a broker uses `num.io.threads`."""
 
 BEYOND_ALL = 2**63
 
@@ -76,7 +76,7 @@ class Flushing:
         self._has_failed = False
 
     def begin(self, upto: int | None = None) -> asyncio.Future[None]:
-        """The running flush, or a new one of all records (or of those before `upto`)."""
+        """Returns the running flush, or starts one of all records or of those before `upto`."""
         if self._running is None:
             if upto is None:
                 upto = self._partition.log.log_end_offset

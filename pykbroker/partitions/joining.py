@@ -32,8 +32,8 @@ class Joining:
         "begins_at_zero",
         "has_joined",
         "least_sequence",
+        "pending_requests",
         "producer_epoch",
-        "questions",
         "requested_ms",
     )
 
@@ -45,7 +45,7 @@ class Joining:
         """The lowest base sequence of the batches that wait; that batch must be appended first."""
         self.begins_at_zero = begins_at_zero
         self.requested_ms = now_ms
-        self.questions = 0
+        self.pending_requests = 0
         """Pending requests to the coordinator."""
         self.has_joined = False
 
@@ -81,15 +81,15 @@ class JoiningProducers:
                 producer_epoch, base_sequence, begins_at_zero=begins_at_zero, now_ms=now_ms
             )
         joining.least_sequence = min(joining.least_sequence, base_sequence)
-        joining.questions += 1
+        joining.pending_requests += 1
         return joining
 
     def answered(self, producer_id: int, joining: Joining, *, has_joined: bool) -> None:
-        """Ends a verification. The transaction may have ended in the meantime."""
-        joining.questions -= 1
+        """Ends a pending request. The transaction may have ended since it was sent."""
+        joining.pending_requests -= 1
         joining.has_joined |= has_joined
         epochs = self._by_id.get(producer_id, {})
-        if not joining.has_joined and not joining.questions:
+        if not joining.has_joined and not joining.pending_requests:
             if epochs.get(joining.producer_epoch) is joining:
                 del epochs[joining.producer_epoch]  # bounds memory against unknown producers
             if not epochs:

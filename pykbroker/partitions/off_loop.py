@@ -1,7 +1,7 @@
-"""Threads for work that must not occupy the event loop: waiting for the disk, walking over records.
+"""Threads for work that would block the event loop: reads from disk and scans of records.
 
-Each kind is bounded, and none takes threads of another. A connection has one such request at a time
-and threads take requests in order, so readers of old data share the disk by turns.
+Each kind of work has its own bounded threads. A connection has one such request at a time, and
+threads take requests in order, so no reader of old data can use the disk alone.
 """
 
 from __future__ import annotations
@@ -17,36 +17,35 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WALKS_MAX = 2
-"""Threads of one kind that walk over records. One works at a time; a second one keeps a request of
-a few thousand records from waiting for one of millions. Each may hold an unpacked batch (100 MiB).
+SCAN_THREADS_MAX = 2
+"""One thread runs at a time. With a second one, a request of a few thousand records need not wait
+for one of millions. Each can hold an unpacked batch (100 MiB).
 """
 PAUSE_SECONDS = 0.000_05
-"""A thread of Python code gives the interpreter back every 5 ms unless it sleeps. While it sleeps,
-the event loop serves what has arrived."""
+"""Without a pause, a thread that runs Python code holds the GIL for up to 5 ms."""
 
 
-class Walks:
-    """Threads that walk over records, one at a time."""
+class ScanThreads:
+    """Threads that iterate over records; one runs at a time, and they switch at each pause."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._threads: Executor | None = None
-        self._walking = threading.Lock()
+        self._running = threading.Lock()
 
     async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
         if self._threads is None:
-            self._threads = threads(WALKS_MAX, self._name)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._walk, work)
+            self._threads = threads(SCAN_THREADS_MAX, self._name)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
 
-    def _walk(self, work: Callable[[Callable[[], None]], T]) -> T:
-        with self._walking:
-            return work(self._breathe)
+    def _run(self, work: Callable[[Callable[[], None]], T]) -> T:
+        with self._running:
+            return work(self._pause)
 
-    def _breathe(self) -> None:
-        self._walking.release()
+    def _pause(self) -> None:
+        self._running.release()
         time.sleep(PAUSE_SECONDS)
-        self._walking.acquire()
+        self._running.acquire()
 
     def close(self) -> None:
         if self._threads is not None:
@@ -54,41 +53,41 @@ class Walks:
 
 
 class OffLoop:
-    """Runs blocking work in threads; the loop's executor is not used, for flushes wait there."""
+    """Runs blocking work in its own threads, not in those of the event loop's executor."""
 
     def __init__(self, *, disk_threads_max: int, bytes_held_max: int) -> None:
         self.disk_threads_max = disk_threads_max
         self.bytes_held_max = bytes_held_max
         self.bytes_held = 0
-        """Of records read from the disk, until the answers with them have left."""
+        """Bytes of records read from disk whose responses are not sent yet."""
         self._disk: Executor | None = None
-        self._searches = Walks("record-searches")
-        self._inspections = Walks("record-inspections")
+        self._searches = ScanThreads("record-searches")
+        self._inspections = ScanThreads("record-inspections")
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def resize(self, disk_threads_max: int) -> None:
-        """From now on so many threads wait for the disk; work that was handed in is still done."""
+        """Changes the number of threads that read from disk; the old ones finish their work."""
         if disk_threads_max != self.disk_threads_max and self._disk is not None:
             self._disk.shutdown(wait=False)
             self._disk = None
         self.disk_threads_max = disk_threads_max
 
     async def read(self, work: Callable[[], T]) -> T:
-        """Waits for the disk."""
+        """Runs work that reads from disk."""
         if self._disk is None:
             self._disk = threads(self.disk_threads_max, "disk-reads")
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
 
     async def search(self, work: Callable[[Callable[[], None]], T]) -> T:
-        """Walks over stored records, and calls its argument about every half millisecond."""
+        """Runs a scan of stored records; it calls its argument about every half millisecond."""
         return await self._searches.run(work)
 
     async def inspect(self, work: Callable[[Callable[[], None]], T]) -> T:
-        """The same for records of a request: it waits for no disk, so searches do not delay it."""
+        """Like `search` for records of a request, in threads without disk reads."""
         return await self._inspections.run(work)
 
     def hold(self, held: HeldBytes) -> memoryview | None:
-        """A view of the bytes, counted until its last copy is gone; None if that is too many."""
+        """Returns a view of the bytes, counted until they are freed; None above the limit."""
         if self.bytes_held and self.bytes_held + len(held) > self.bytes_held_max:
             return None
         held.counted_by = self
@@ -103,7 +102,7 @@ class OffLoop:
         return task
 
     async def close(self) -> None:
-        """Lets the threads end; work that has not begun is dropped."""
+        """Shuts down the threads; drops work that has not begun."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -115,7 +114,7 @@ class OffLoop:
 
 
 class HeldBytes(bytearray):
-    """Records on their way to a client."""
+    """Records of a response that is not sent yet; freeing them reduces `bytes_held`."""
 
     counted_by: OffLoop | None = None
 

@@ -66,7 +66,7 @@ class Partitions:
         generation: Generation,
         on_late_log: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_late_log` is called when a log opens that could not be opened before."""
+        """`on_late_log` is called when a retry opens a log that could not be opened before."""
         self.node_id = node_id
         self.directory = directory
         self.settings = settings
@@ -98,10 +98,10 @@ class Partitions:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         return {name: it.high_watermark for name, it in self._partitions.items()}
 
-    # --- changes of the metadata
+    # --- metadata changes
 
     def rename_strays(self, image: ClusterImage, besides: tuple[str, int]) -> None:
-        """Renames logs on disk that the metadata does not know; called at startup."""
+        """Renames logs on disk that are not in the metadata; called at startup."""
         for name in self.directory.partitions():
             if name == besides:
                 continue

@@ -1,8 +1,8 @@
 """Checks that the lengths of uncompressed records lead exactly to the end of their batch.
 
-This is the only loop over records in a Produce request. Producers send runs of records of one size,
-at equal distances: slices with a stride compare many length prefixes at a time. Records of
-different sizes are walked one by one.
+This is the only loop over records in a Produce request. Producers often send runs of records of the
+same size: slices with a stride compare many of their length prefixes at a time. Other records are
+skipped one by one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 RUN_MAX = 512
 SHORT_RUN = 4
-"""Checking for a run costs as much as walking this many records."""
+"""Checking for a run costs as much as skipping this many records."""
 
-WALKED_BETWEEN_LOOKS = 64
+SKIPPED_BETWEEN_CHECKS = 64
 PREFIX_BYTES_MAX = 5
-LOOKS_BETWEEN_PAUSES = 50
-"""About half a millisecond if all records are walked."""
+CHECKS_BETWEEN_PAUSES = 50
+"""About half a millisecond if all records are skipped one by one."""
 
 
 class NegativeLength(Exception):
@@ -33,27 +33,27 @@ def records_tile(batch: RecordBatch, pause: Pause = no_pause) -> bool:
     """Returns True if the lengths of the records lead exactly to the end of the batch."""
     view = batch.view
     position, left = HEADER_BYTES, batch.record_count
-    looks = 0
+    checks = 0
     try:
         while left > SHORT_RUN:
-            size, behind = read_length(view, position)
-            run = run_length(view, position, behind, size, min(left, RUN_MAX))
+            size, payload = read_length(view, position)
+            run = run_length(view, position, payload, size, min(left, RUN_MAX))
             if run > SHORT_RUN:
-                position += run * (behind - position + size)
+                position += run * (payload - position + size)
             else:
-                run = min(left, WALKED_BETWEEN_LOOKS)
-                position = walk(view, position, run)
+                run = min(left, SKIPPED_BETWEEN_CHECKS)
+                position = skip_records(view, position, run)
             left -= run
-            looks += 1
-            if looks % LOOKS_BETWEEN_PAUSES == 0:
+            checks += 1
+            if checks % CHECKS_BETWEEN_PAUSES == 0:
                 pause()
-        position = walk(view, position, left)
+        position = skip_records(view, position, left)
     except (IndexError, NegativeLength):
         return False
     return position == batch.size_bytes
 
 
-def walk(view: memoryview, position: int, count: int) -> int:
+def skip_records(view: memoryview, position: int, count: int) -> int:
     """Returns the position after `count` records; reads one- and two-byte lengths in place."""
     for _ in range(count):
         size = view[position]
@@ -71,11 +71,11 @@ def walk(view: memoryview, position: int, count: int) -> int:
     return position
 
 
-def run_length(view: memoryview, position: int, behind: int, size: int, count_max: int) -> int:
-    """Returns the number of records from here on with the same length prefix at equal distances."""
-    stride = behind - position + size
+def run_length(view: memoryview, position: int, payload: int, size: int, count_max: int) -> int:
+    """Returns the number of records from `position` on with the same length prefix."""
+    stride = payload - position + size
     run = count_max
-    for at in range(position, behind):
+    for at in range(position, payload):
         column = bytes(view[at : at + run * stride : stride])
         run = len(column) - len(column.lstrip(column[:1]))
     return max(run, 1)

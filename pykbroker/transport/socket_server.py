@@ -213,7 +213,7 @@ class SocketServer:
     # Shutdown
 
     async def _end_connecting(self) -> None:
-        """Waits a turn of the loop for connections being set up; `stop` closes them afterwards."""
+        """Waits for connections that are being set up; `stop` closes them afterwards."""
         if self._connecting:
             await asyncio.wait(self._connecting, timeout=CANCELLATION_SECONDS_MAX)
 

@@ -76,7 +76,7 @@ def test_joined_responses_to_parts_equal_the_response_to_the_whole(
     assert joined.response() == answered(request)
 
 
-def test_nested_arrays_are_divided() -> None:
+def test_nested_arrays_are_split_into_parts() -> None:
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=tuple(range(10)))]
     marker = WritableTxnMarker(
         producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=0

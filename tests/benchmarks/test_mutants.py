@@ -44,7 +44,7 @@ def lines_after(source: str) -> list[str]:
         ('a = "größe", 1', ['a = "größe", 2']),
     ],
 )
-def test_a_statement_has_these_mutants(source: str, mutants: list[str]) -> None:
+def test_mutants_of_a_statement(source: str, mutants: list[str]) -> None:
     assert lines_after(source) == mutants
 
 

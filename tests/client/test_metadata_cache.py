@@ -74,7 +74,7 @@ def test_partitions_are_in_order_and_removed_ones_disappear() -> None:
     assert leaders_after(first, topic(partition(0, 1, 0))) == [1]
 
 
-def test_a_topic_with_an_error_is_removed() -> None:
+def test_a_topic_with_an_error_is_removed_from_the_cache() -> None:
     cache = MetadataCache()
     cache.update(response(topic(partition(0, 1, 0))), is_complete=False)
     missing = topic(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -40,7 +40,7 @@ TOPICS = [topic("depots", 2), topic("trucks", 5)]
         ([Subscription("a", None, ["nowhere"])], {"a": {}}),
     ],
 )
-def test_every_member_gets_its_run(
+def test_each_member_gets_consecutive_partitions(
     subscriptions: list[Subscription], shares: dict[str, dict[str, list[int]]]
 ) -> None:
     assert assign_ranges(subscriptions, TOPICS) == shares

@@ -250,7 +250,7 @@ def change(kind: int, name: str, operations: Sequence[Operation]) -> Configurati
     [it[1:] for it in ALTERED],
     ids=[it[0] for it in ALTERED],
 )
-def test_values_are_changed_or_refused(
+def test_property_values_are_changed_or_refused(
     kind: int, name: str, operations: list[Operation], expected: Refusal | None
 ) -> None:
     decision = alter_configurations(cluster(), [change(kind, name, operations)], SETTINGS)
@@ -264,7 +264,7 @@ def test_values_are_changed_or_refused(
     [it[1:] for it in REPLACED],
     ids=[it[0] for it in REPLACED],
 )
-def test_all_values_are_replaced_or_refused(
+def test_all_property_values_are_replaced_or_refused(
     kind: int, name: str, values: list[tuple[str, str | None]], expected: Refusal | None
 ) -> None:
     replacement = ConfigurationReplacement(resource_type=kind, name=name, values=values)
@@ -382,7 +382,9 @@ def test_apache_kafka_refuses_replacements_with_the_same_messages(ask_seeded: An
         assert refusal_of(row.error_code, row.error_message) == expected, case
 
 
-def test_apache_appends_to_the_same_default(ask_seeded: Any, apache: ApacheKafka) -> None:
+def test_apache_kafka_appends_to_the_same_default_value(
+    ask_seeded: Any, apache: ApacheKafka
+) -> None:
     append: list[Operation] = [("cleanup.policy", APPEND, "compact")]
     forget: list[Operation] = [("cleanup.policy", DELETE, None)]
     for operations, shown in [(append, "cleanup.policy=delete,compact "), (forget, "")]:

@@ -94,7 +94,7 @@ def after_election(image: ClusterImage, election: ElectionType) -> PartitionImag
         ),
     ],
 )
-def test_no_leader_is_elected(
+def test_an_election_that_cannot_change_the_leader_is_refused(
     image: ClusterImage, election: ElectionType, answer: ErrorCode
 ) -> None:
     assert after_election(image, election) == answer
@@ -167,7 +167,7 @@ def test_a_replica_on_a_removed_broker_can_be_removed() -> None:
     assert changed.leader_epoch == 3, "the leader is the same"
 
 
-def test_a_reassignment_can_forbid_a_new_replication_factor() -> None:
+def test_a_reassignment_that_forbids_a_new_replication_factor_is_refused() -> None:
     image = cluster((HERE, REMOVED))
     refused = after_reassignment(image, (HERE,), may_change_replication_factor=False)
     assert refused == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -307,7 +307,9 @@ def test_a_topic_is_created_or_refused(requested: NewTopic, expected: Refusal | 
 @pytest.mark.parametrize(
     ("requested", "expected"), [it[1:] for it in GROWN], ids=[it[0] for it in GROWN]
 )
-def test_a_topic_grows_or_is_refused(requested: NewPartitions, expected: Refusal | None) -> None:
+def test_partitions_are_added_or_refused(
+    requested: NewPartitions, expected: Refusal | None
+) -> None:
     decision = create_partitions(cluster(), [requested], lambda _: 0)
     assert decision.outcome == [expected]
     assert bool(decision.records) == (expected is None)
@@ -345,7 +347,7 @@ def test_a_command_with_too_many_records_is_refused() -> None:
     assert len(delete_topics(image, ["t1", "t2"]).records) == 2
 
 
-def test_a_topic_does_not_grow_by_more_than_a_batch() -> None:
+def test_more_new_partitions_than_a_batch_are_refused() -> None:
     image = cluster()
     too_large = Refusal(TOO_MUCH, "Unable to perform excessively large batch operation.")
     assert create_partitions(image, [more(10_004)], lambda _: 0).outcome == [too_large]
@@ -354,7 +356,7 @@ def test_a_topic_does_not_grow_by_more_than_a_batch() -> None:
     assert create_partitions(image, both, lambda _: 0).outcome == [None, too_large]
 
 
-def test_a_topic_that_grows_twice_in_a_request_does_not_grow() -> None:
+def test_a_topic_named_twice_gets_no_new_partitions() -> None:
     twice = Refusal(BAD_REQUEST, "Duplicate topic name.")
     decision = create_partitions(cluster(), [more(4), more(5)], lambda _: 0)
     assert decision.outcome == [twice, twice]

@@ -327,7 +327,7 @@ def test_an_offset_does_not_expire_under_an_open_transaction(world: World) -> No
 # --- expiration
 
 
-def test_an_old_client_chooses_its_own_retention(world: World) -> None:
+def test_a_commit_of_version_4_or_older_sets_its_retention(world: World) -> None:
     commit(world, 5, retention_ms=15 * MINUTE_MS)
     assert world.written[-1].value_version == 1
     world.pass_time(10 * MINUTE_MS)

@@ -60,7 +60,7 @@ LINES: Final = sorted(
 )
 
 
-def test_lines_are_found() -> None:
+def test_documents_contain_quoted_log_lines() -> None:
     assert len(LINES) >= 15
 
 
@@ -69,5 +69,5 @@ def test_quoted_log_line_exists_in_the_code(line: str) -> None:
     assert exists(line), f"no message of the code contains a piece of: {line}"
 
 
-def test_an_unknown_line_is_detected() -> None:
+def test_an_unknown_log_line_is_detected() -> None:
     assert not exists("orders-0: appends are fine again after 42 s")

@@ -168,7 +168,7 @@ def test_a_topic_deleted_and_created_in_one_batch_has_only_the_new_configuration
     assert image.configurations[TOPIC_RESOURCE, "orders"] == {"segment.ms": "7"}
 
 
-def test_partitions_in_any_order_fill_their_places() -> None:
+def test_partition_records_are_applied_in_any_order() -> None:
     image = ClusterImage(cluster_id="test")
     apply(image, TopicRecord(name="orders", topic_id=topic_id(1)), partition(1, 2))
     assert [it.leader for it in image.topics["orders"].partitions] == [NO_LEADER, NO_LEADER, 1]
@@ -295,7 +295,7 @@ def records_of(steps: list[tuple[str, str, Any]]) -> list[list[Message]]:
 
 
 @given(operations, st.integers(1, 25))
-def test_the_size_of_batches_does_not_matter(
+def test_an_image_does_not_depend_on_the_size_of_batches(
     steps: list[tuple[str, str, Any]], commands_per_batch: int
 ) -> None:
     commands = records_of(steps)

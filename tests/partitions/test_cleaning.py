@@ -190,7 +190,7 @@ async def test_deleting_a_topic_ends_its_compaction(
     assert not await cleaning
 
 
-async def test_a_recreated_topic_is_dirty_from_its_start(
+async def test_compaction_of_a_recreated_topic_begins_at_its_start(
     local: LocalPartitions,
 ) -> None:
     old = local.add("again")

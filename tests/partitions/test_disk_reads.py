@@ -12,9 +12,9 @@ import pytest
 from pykbroker.partitions.disk_reads import (
     READ_BYTES_MAX,
     TRIES_MAX,
-    beside,
     read_from_disk,
     record_at,
+    run_on_read_view,
 )
 from pykbroker.partitions.isolation import Isolation
 from pykbroker.partitions.off_loop import OffLoop
@@ -137,7 +137,7 @@ async def test_one_read_from_disk_is_bounded_and_its_first_batch_is_whole(
     assert len(whole.records) > READ_BYTES_MAX // 8
 
 
-async def test_a_disk_error_concerns_one_partition_and_is_logged_once(
+async def test_a_disk_error_affects_one_partition_and_is_logged_once(
     local: LocalPartitions, disk: ColdDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     partition = filled(local, "t")
@@ -169,7 +169,7 @@ async def test_a_read_is_repeated_when_its_segment_was_rewritten(local: LocalPar
             log.truncate_to(log.log_end_offset - 1, NOW)
         return log.log_end_offset
 
-    assert await beside(log, reading.AtOnce().read, work) == 1
+    assert await run_on_read_view(log, reading.AtOnce().read, work) == 1
     tries.clear()
     log.truncate_fully_and_start_at(0, NOW)
     for _ in range(TRIES_MAX):
@@ -179,7 +179,7 @@ async def test_a_read_is_repeated_when_its_segment_was_rewritten(local: LocalPar
         log.truncate_to(log.log_end_offset - 1, NOW)
 
     with pytest.raises(OSError, match="deleted or replaced"):
-        await beside(log, reading.AtOnce().read, unlucky)
+        await run_on_read_view(log, reading.AtOnce().read, unlucky)
 
 
 async def test_bytes_from_disk_are_counted_until_the_last_view_is_released(

@@ -26,7 +26,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_report_is_converted() -> None:
+def test_spark_report_is_converted_to_progress() -> None:
     assert Progress.of_report("sink.alerts", REPORT) == Progress(
         query="sink.alerts",
         at="2026-11-18T14:03:22.120Z",

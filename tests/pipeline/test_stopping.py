@@ -121,5 +121,5 @@ CAUSES = {
 
 
 @pytest.mark.parametrize(("text", "cause"), CAUSES.values(), ids=CAUSES)
-def test_cause_is_extracted(text: str, cause: str) -> None:
+def test_cause_of_a_failed_query_is_extracted(text: str, cause: str) -> None:
     assert failure_cause(text) == cause

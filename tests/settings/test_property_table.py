@@ -97,7 +97,7 @@ def test_the_topic_table_has_exactly_the_names_of_kafka() -> None:
 
 
 @pytest.mark.parametrize("row", [*BROKER.values(), *TOPIC.values()], ids=lambda row: row.name)
-def test_a_row_is_consistent(row: Property) -> None:
+def test_a_property_is_consistent(row: Property) -> None:
     assert row.documentation.endswith(".")
     assert all(name in BROKER for name, _ in row.fallbacks)
     text = shown(row.default)

@@ -56,7 +56,7 @@ class Group(Protocol):
     ) -> ErrorCode:
         """Checks whether this member with this generation or member epoch may commit offsets.
 
-        `places` are topic ids with partitions, if the caller knows them.
+        `places` are topic ids with partitions, if the caller has them.
         """
 
     def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode: ...

@@ -335,7 +335,7 @@ class Groups:
     def offset_commit(
         self, request: OffsetCommitRequest, *, version: int, ticket: Ticket, now_ms: int
     ) -> Outcome:
-        """Commits offsets; topics have names, and ids if the caller knows them."""
+        """Commits offsets. Topics have names, and ids if the caller has them."""
         draft = Draft(now_ms)
         code = self.check_commit(request, version, draft)
         if code is not ErrorCode.NONE:

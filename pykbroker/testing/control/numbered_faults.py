@@ -46,7 +46,7 @@ class NumberedFaults:
         return described(*self._found(text))
 
     async def wait(self, text: str, hits: int, timeout_seconds: float) -> dict[str, Any]:
-        """Waits until the fault has so many hits. Raises HttpError on timeout or if it ended."""
+        """Waits for a number of hits. Raises HttpError on timeout or if it ended."""
         number, fault = self._found(text)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(timeout_seconds, WAIT_SECONDS_MAX)

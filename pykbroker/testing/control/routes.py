@@ -213,7 +213,7 @@ async def create_topics(control: ControlRequests, request: HttpRequest) -> Any:
 
 
 async def show_records(control: ControlRequests, request: HttpRequest, topic: str) -> Any:
-    """With `count`, waits for so many records."""
+    """With `count`, waits for that number of records."""
     query = request.query
     if "count" in query:
         count = read_argument("count", as_count, query["count"])

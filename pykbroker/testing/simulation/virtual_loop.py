@@ -21,16 +21,16 @@ T = TypeVar("T")
 
 DAY_SECONDS: Final = 24 * 3600
 
-TURN_SECONDS: Final = 10e-6
+ITERATION_SECONDS: Final = 10e-6
 """Duration of an iteration of the loop, so that a busy loop sees time pass."""
 
 WORK_SECONDS_MAX: Final = 0.003
 """Maximum duration of work in an executor."""
 
-TURNS_BETWEEN_COLLECTIONS: Final = 20_000
+ITERATIONS_BETWEEN_COLLECTIONS: Final = 20_000
 """Garbage is collected at fixed iterations, because finalizers influence a run."""
 
-TURNS_WITHOUT_REST_MAX: Final = 1_000_000
+BUSY_ITERATIONS_MAX: Final = 1_000_000
 """Ten virtual seconds in which a callback was always ready."""
 
 
@@ -66,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @contextmanager
     def ending_within(self, days: float) -> Iterator[None]:
-        """Raises NeverEnds in the block after so many virtual days."""
+        """Raises NeverEnds in the block after `days` virtual days."""
         self.seconds_max = self.seconds + days * DAY_SECONDS
         try:
             yield
@@ -170,19 +170,19 @@ class _TimeJump:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        self._turns = self._turns_without_rest = 0
+        self._iterations = self._busy_iterations = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise NothingWillHappen(NothingWillHappen.__doc__)
-        self._loop.seconds += max(timeout, 0.0) + TURN_SECONDS
-        self._turns += 1
-        self._turns_without_rest = 0 if timeout > 0 else self._turns_without_rest + 1
-        if self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
+        self._loop.seconds += max(timeout, 0.0) + ITERATION_SECONDS
+        self._iterations += 1
+        self._busy_iterations = 0 if timeout > 0 else self._busy_iterations + 1
+        if self._busy_iterations > BUSY_ITERATIONS_MAX:
             raise NeverRests(NeverRests.__doc__)
         if self._loop.seconds > self._loop.seconds_max:
             raise NeverEnds(NeverEnds.__doc__)
-        if self._turns % TURNS_BETWEEN_COLLECTIONS == 0:
+        if self._iterations % ITERATIONS_BETWEEN_COLLECTIONS == 0:
             gc.collect()
         return []
 

@@ -155,7 +155,7 @@ epochs = st.integers(0, 5) | st.integers(LAST_EPOCH - 1, LAST_EPOCH)
     open_at=st.dictionaries(places, epochs),
     versions=st.tuples(st.integers(0, 2), st.sampled_from((0, 2))),
 )
-def test_after_a_few_steps_nothing_is_open_or_ahead_of_the_coordinator(
+def test_repairs_leave_no_open_transaction_and_no_later_epoch(
     state: TransactionState,
     epoch: int,
     joined: frozenset[TopicPartition],

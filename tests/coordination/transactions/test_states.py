@@ -43,7 +43,7 @@ def test_state_numbers_in_the_log_are_those_of_apache_kafka() -> None:
 
 
 @pytest.mark.parametrize("state", TransactionState)
-def test_results_of_a_state_match_its_transitions(state: TransactionState) -> None:
+def test_responses_of_a_transaction_state_match_its_transitions(state: TransactionState) -> None:
     """The tables of results and of transitions are consistent."""
     answers = ANSWERS[state]
     goals = {it.goal for it in TRANSITIONS if it.origin is state}

@@ -176,7 +176,7 @@ def test_two_phase_commit_must_be_enabled() -> None:
     assert transaction.state is TransactionState.ONGOING, "somebody else decides"
 
 
-def test_a_prepared_transaction_cannot_be_kept() -> None:
+def test_keep_prepared_txn_is_not_supported() -> None:
     response = OurCoordinator(TransactionSettings()).ask(init(keep_prepared_txn=True), 6)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -364,7 +364,7 @@ def test_markers_have_the_epoch_of_the_coordinator() -> None:
     assert work.partitions == (ORDERS,)
 
 
-def test_a_late_report_changes_nothing() -> None:
+def test_a_late_marker_report_changes_nothing() -> None:
     world = world_with(ONGOING.ended(committed=True, now_ms=START_MS))
     world.markers_are_held_back = True
     world.restart()

@@ -14,8 +14,8 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Runs Apache Kafka's console tools one after the other in one warm JVM.
  *
- * A request is a line of base64 words: main class, standard input, arguments. The answer is a line
- * as well: exit code, then standard output and standard error as base64.
+ * A request is a line of base64 words: main class, standard input, arguments. The response is
+ * a line with exit code, standard output and standard error, the latter two as base64.
  */
 public final class ToolServer {
     private static final Channel OUT = new Channel();
@@ -27,7 +27,7 @@ public final class ToolServer {
         BufferedReader requests =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         PrintStream answers = System.out;
-        // Set once: Scala and log4j keep the streams that they saw first.
+        // Set once, because Scala and log4j keep the first streams.
         System.setOut(unclosable(OUT));
         System.setErr(unclosable(ERR));
         Exit.setExitProcedure((code, message) -> end(code));
@@ -44,7 +44,7 @@ public final class ToolServer {
         Runtime.getRuntime().halt(0); // a tool may have left threads behind
     }
 
-    /** A tool may close the stream that it writes to, as if nobody came after it. */
+    /** Ignores close, because tools close standard output. */
     private static PrintStream unclosable(OutputStream channel) {
         return new PrintStream(channel, true) {
             @Override
@@ -72,8 +72,8 @@ public final class ToolServer {
     }
 
     /**
-     * Ends a tool as the end of its JVM would. Some tools catch every Throwable, complain and exit
-     * once more; only the first wish counts, and nothing is heard of a tool after it.
+     * Ends a tool like an exit of its JVM. Some tools catch every Throwable, print it and exit again;
+     * only the first exit code counts, and later output is discarded.
      */
     private static void end(int code) {
         if (exitCode == STILL_RUNNING) {
@@ -88,7 +88,7 @@ public final class ToolServer {
         }
     }
 
-    /** Collects what is written until somebody takes it. */
+    /** Collects output until it is taken. */
     private static final class Channel extends OutputStream {
         private ByteArrayOutputStream collected = new ByteArrayOutputStream();
 

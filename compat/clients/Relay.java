@@ -63,7 +63,7 @@ public final class Relay implements ConsumerRebalanceListener {
         try {
             System.in.read();
         } catch (IOException gone) {
-            // as good as its end
+            // like the end of the input
         }
         stopping = true;
     }
@@ -217,7 +217,7 @@ public final class Relay implements ConsumerRebalanceListener {
         goBack(found);
     }
 
-    /** A commit whose answer is late may be asked for again. */
+    /** Commits; repeats a commit that timed out. */
     private void commit() {
         for (int i = 1; ; i++) {
             try {
@@ -241,7 +241,7 @@ public final class Relay implements ConsumerRebalanceListener {
         });
     }
 
-    /** Whether all records were acknowledged. */
+    /** Returns whether all records were acknowledged. */
     private boolean send(List<ConsumerRecord<String, String>> found, Integer transaction) throws InterruptedException {
         int first = sends;
         List<ProducerRecord<String, String>> marked = new ArrayList<>();
@@ -325,7 +325,7 @@ public final class Relay implements ConsumerRebalanceListener {
         System.out.println("{\"at_ns\": " + System.nanoTime() + ", \"event\": \"" + event + "\"" + more + "}");
     }
 
-    /** Events as pykbroker.testing.history reads them, each one whole and at once. */
+    /** Writes events for pykbroker.testing.history, each with one write. */
     private static final class OwnHistory {
         private final OutputStream file;
         private final String client;

@@ -8,10 +8,10 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Tells, of each directory of jars that is named, what a broker of that release advertises: one line
- * for each API, by its key, and feature, as "release<TAB>which<TAB>lowest<TAB>highest".
+ * Prints the API versions and features that a broker advertises, for each given directory of jars of a
+ * release: one line "release<TAB>which<TAB>lowest<TAB>highest" per API key and feature.
  *
- * <p>The releases tell it by methods that came and went, so each is asked in the way it knows.
+ * <p>The methods that return them differ between releases.
  */
 public final class ApiRanges {
     private static final String PROTOCOL = "org.apache.kafka.common.protocol.";
@@ -62,7 +62,7 @@ public final class ApiRanges {
         }
     }
 
-    /** Of the releases that run without ZooKeeper, those of a broker that does. */
+    /** APIs of a broker; in releases that support KRaft, those of a KRaft broker. */
     private Collection<?> apisOfBrokers(Class<?> keys) throws Exception {
         if (hasMethod(keys, "apisForListener")) {
             return (Collection<?>) method(keys, "apisForListener").invoke(null, listener());
@@ -80,7 +80,7 @@ public final class ApiRanges {
         return Enum.valueOf(kinds, wanted);
     }
 
-    /** The first release whose brokers without ZooKeeper were meant for production is 3.3. */
+    /** KRaft is ready for production since 3.3. */
     private boolean isOfZooKeeper() {
         String[] parts = release.split("\\.");
         int major = Integer.parseInt(parts[0]);
@@ -111,7 +111,7 @@ public final class ApiRanges {
         };
     }
 
-    // --- features, which brokers without ZooKeeper have
+    // --- features, which only KRaft brokers have
 
     private boolean hasFeatures() {
         return !isOfZooKeeper();
@@ -124,7 +124,7 @@ public final class ApiRanges {
             try {
                 tellFeaturesIn(classes.loadClass(COMMON + name));
             } catch (ClassNotFoundException | NoSuchFieldException none) {
-                continue; // 3.7 and older have metadata.version alone
+                continue; // 3.7 and older have only metadata.version
             }
         }
     }
@@ -157,7 +157,7 @@ public final class ApiRanges {
         return number(method(versions, "featureLevel").invoke(version));
     }
 
-    // --- whatever a release has
+    // --- methods of any release
 
     private static int number(Object found) {
         return ((Number) found).intValue();

@@ -50,7 +50,7 @@ def create(
     settings: Mapping[str, object] | None = None,
 ) -> None:
     """Creates topics and waits until all partitions have leaders."""
-    wanted = len(names) * partitions
+    count = len(names) * partitions
     config = {name: str(value) for name, value in (settings or {}).items()}
     new = [
         NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
@@ -60,9 +60,9 @@ def create(
     for future in admin.create_topics(new, operation_timeout=_TIMEOUT_SECONDS).values():
         future.result(_TIMEOUT_SECONDS)
     deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while wire.leaders(broker.port, names) < wanted:
+    while wire.leaders(broker.port, names) < count:
         if time.monotonic() > deadline:
-            raise TopicsNotReadyError(f"not all of the {wanted} partitions have a leader")
+            raise TopicsNotReadyError(f"not all of the {count} partitions have a leader")
         time.sleep(0.01)
 
 

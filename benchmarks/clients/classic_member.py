@@ -47,7 +47,7 @@ class ClassicMember(Member):
         super().__init__(group, peer)
         self._metadata = encode_topics([group.topic], _CONSUMER_PROTOCOL_VERSION)
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         self.joined_at = time.perf_counter()
         while True:
             joined = await self._join()

@@ -32,7 +32,7 @@ class ConsumerMember(Member):
         self._epoch = 0
         self._owned: list[TopicPartitions] = []
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         self.joined_at = time.perf_counter()
         answer = await self._ask(self._joining())
         while True:

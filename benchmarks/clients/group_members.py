@@ -75,7 +75,7 @@ async def stable_after(
 ) -> float:
     """Measures from the last join until all members have their partitions."""
     stable = group.expect(len(living) + len(joining))
-    living += [start(member.live()) for member in joining]
+    living += [start(member.run()) for member in joining]
     async with asyncio.timeout(STABLE_SECONDS_MAX):
         stable_at = await stable
     return stable_at - max(member.joined_at for member in joining)

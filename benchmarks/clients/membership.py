@@ -95,7 +95,7 @@ class Group:
 
 
 class Member(ABC):
-    """A group member. `live` joins and stays in the group until it is cancelled."""
+    """A group member. `run` joins and stays in the group until it is cancelled."""
 
     def __init__(self, group: Group, peer: Peer) -> None:
         self.group = group
@@ -104,7 +104,7 @@ class Member(ABC):
         self.joined_at = 0.0
 
     @abstractmethod
-    async def live(self) -> None: ...
+    async def run(self) -> None: ...
 
     @staticmethod
     @abstractmethod

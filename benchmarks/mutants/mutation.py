@@ -122,7 +122,7 @@ def _text(node: ast.expr) -> str:
 
 
 def _is_ignored(node: ast.AST) -> bool:
-    """Whether this is a type-checking import, a log call or an assertion."""
+    """Returns whether this is a type-checking import, a log call or an assertion."""
     match node:
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True

@@ -49,7 +49,7 @@ PLACES = 100
 PATIENCE_SECONDS = 30.0
 
 
-class Asked(NamedTuple):
+class LoadingRequest(NamedTuple):
     request: Message
     version: int
     code_of: Callable[[Any], int]
@@ -93,15 +93,15 @@ NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 ONE_PLACE = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])]
 
-ASKED = (
-    Asked(
+LOADING_REQUESTS = (
+    LoadingRequest(
         HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m"),
         4,
         of_answer,
         NONE,
         UNKNOWN,
     ),
-    Asked(
+    LoadingRequest(
         JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=10_000,
@@ -115,7 +115,7 @@ ASKED = (
         LOADING,
         UNKNOWN,
     ),
-    Asked(
+    LoadingRequest(
         SyncGroupRequest(
             group_id=GROUP,
             generation_id=1,
@@ -129,42 +129,46 @@ ASKED = (
         LOADING,
         UNKNOWN,
     ),
-    Asked(
+    LoadingRequest(
         LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id="m")]),
         5,
         of_answer,
         LOADING,
         NONE,
     ),
-    Asked(commit(1), 8, of_partition, LOADING, NONE),
-    Asked(
+    LoadingRequest(commit(1), 8, of_partition, LOADING, NONE),
+    LoadingRequest(
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=())]),
         8,
         of_group,
         LOADING,
         NONE,
     ),
-    Asked(OffsetFetchRequest(group_id=GROUP, topics=ONE_PLACE), 7, of_answer, LOADING, NONE),
-    Asked(OffsetFetchRequest(group_id=GROUP, topics=ONE_PLACE), 1, of_partition, LOADING, NONE),
-    Asked(OffsetDeleteRequest(group_id=GROUP, topics=()), 0, of_answer, LOADING, NONE),
-    Asked(ListGroupsRequest(), 5, of_answer, LOADING, NONE),
-    Asked(DescribeGroupsRequest(groups=[GROUP]), 5, of_group, LOADING, NONE),
-    Asked(DeleteGroupsRequest(groups_names=["missing"]), 2, of_result, LOADING, NOT_FOUND),
-    Asked(
+    LoadingRequest(
+        OffsetFetchRequest(group_id=GROUP, topics=ONE_PLACE), 7, of_answer, LOADING, NONE
+    ),
+    LoadingRequest(
+        OffsetFetchRequest(group_id=GROUP, topics=ONE_PLACE), 1, of_partition, LOADING, NONE
+    ),
+    LoadingRequest(OffsetDeleteRequest(group_id=GROUP, topics=()), 0, of_answer, LOADING, NONE),
+    LoadingRequest(ListGroupsRequest(), 5, of_answer, LOADING, NONE),
+    LoadingRequest(DescribeGroupsRequest(groups=[GROUP]), 5, of_group, LOADING, NONE),
+    LoadingRequest(DeleteGroupsRequest(groups_names=["missing"]), 2, of_result, LOADING, NOT_FOUND),
+    LoadingRequest(
         ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=1),
         1,
         of_answer,
         LOADING,
         NOT_FOUND,
     ),
-    Asked(
+    LoadingRequest(
         ConsumerGroupDescribeRequest(group_ids=[GROUP], include_authorized_operations=False),
         1,
         of_group,
         LOADING,
         NOT_FOUND,
     ),
-    Asked(FindCoordinatorRequest(key=GROUP, key_type=0), 3, of_answer, NONE, NONE),
+    LoadingRequest(FindCoordinatorRequest(key=GROUP, key_type=0), 3, of_answer, NONE, NONE),
 )
 
 
@@ -181,12 +185,12 @@ def test_requests_during_loading_get_the_error_codes_of_apache_kafka(
     broker.kill()
     broker.start()
     with Wire(broker.port) as wire:
-        heard = [asked.code_of(wire.ask(asked.request, asked.version)) for asked in ASKED]
-        assert is_loading(wire), "too little to load for this test to say anything"
-        assert heard == [asked.while_loading for asked in ASKED]
+        codes = [row.code_of(wire.ask(row.request, row.version)) for row in LOADING_REQUESTS]
+        assert is_loading(wire), "loading ended before the requests were sent"
+        assert codes == [row.while_loading for row in LOADING_REQUESTS]
         wait_for_the_coordinator(wire)
-        heard = [asked.code_of(wire.ask(asked.request, asked.version)) for asked in ASKED]
-        assert heard == [asked.afterwards for asked in ASKED]
+        codes = [row.code_of(wire.ask(row.request, row.version)) for row in LOADING_REQUESTS]
+        assert codes == [row.afterwards for row in LOADING_REQUESTS]
 
 
 def wait_for_the_coordinator(wire: Wire) -> None:

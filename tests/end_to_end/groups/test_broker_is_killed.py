@@ -61,7 +61,7 @@ def test_committed_offsets_never_decrease_and_members_rejoin_after_kills(
         before = committed(broker)
         for _ in range(ROUNDS):
             replaced = chance.choice(members.present)
-            stir(members, replaced, chance)
+            start_rebalance(members, replaced, chance)
             time.sleep(chance.uniform(0, MOMENT_SECONDS_MAX))
             broker.kill()
             acknowledged = acknowledged_commits(members)
@@ -73,16 +73,16 @@ def test_committed_offsets_never_decrease_and_members_rejoin_after_kills(
         members.until_shared(partitions)
         writer.stop()
         members.until(lambda: members.read_offsets() == writer.written, "all records are processed")
-        members.until(lambda: committed(broker) == ends(writer), "all is committed")
+        members.until(lambda: committed(broker) == ends(writer), "all offsets are committed")
     assert members.two_owners() == []
 
 
-def stir(members: MemberProcesses, replaced: Member, chance: random.Random) -> None:
+def start_rebalance(members: MemberProcesses, replaced: Member, chance: random.Random) -> None:
     """Starts a rebalance by a member that joins, leaves or crashes, or only continues commits."""
-    match chance.choice(["comes", "dies and comes", "nothing"]):
-        case "comes":
+    match chance.choice(["join", "crash and join", "nothing"]):
+        case "join":
             members.start(replaced.library)
-        case "dies and comes":
+        case "crash and join":
             members.kill(replaced)
             members.start(replaced.library)
         case _:

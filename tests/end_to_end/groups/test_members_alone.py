@@ -184,6 +184,6 @@ def test_the_restart_of_a_static_member_causes_no_rebalance(
         share, noticed = gone.owned, other.count("assigned") + other.count("revoked")
         members.kill(gone)
         (back,) = members.start(library, instance=str(restarting))
-        members.until(lambda: back.owned == share, "the restarted member has its share again")
+        members.until(lambda: back.owned == share, "the restarted member has its partitions")
         assert other.count("assigned") + other.count("revoked") == noticed
     assert members.two_owners() == []

@@ -53,14 +53,14 @@ class TransactionTool:
         self.tools = tools
         self.bootstrap = broker.bootstrap
 
-    def say(self, *arguments: str) -> str:
+    def run(self, *arguments: str) -> str:
         done = self.tools.tool("transactions", "--bootstrap-server", self.bootstrap, *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def table(self, *arguments: str) -> list[dict[str, str]]:
         """Returns rows by column header."""
-        header, *rows = [it.split() for it in self.say(*arguments).splitlines() if it.strip()]
+        header, *rows = [it.split() for it in self.run(*arguments).splitlines() if it.strip()]
         return [dict(zip(header, row, strict=True)) for row in rows]
 
 
@@ -103,7 +103,7 @@ def test_a_hanging_transaction_is_found_and_aborted(
     where = ("--topic", topic.name, "--partition", "0")
     (described,) = tool.table("describe-producers", *where)
     assert described["CurrentTransactionStartOffset"] == found["StartOffset"] == "0"
-    tool.say("abort", *where, "--start-offset", "0")
+    tool.run("abort", *where, "--start-offset", "0")
     assert tool.table("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0") == []
     assert committed_values(client.wire, topic.name, 0) == []
     known.end()
@@ -116,7 +116,7 @@ def test_an_operator_fences_the_owner_of_a_transactional_id(
     producer = client.producer("1")
     producer.add(topic)
     producer.send(topic)
-    tool.say("forceTerminateTransaction", "--transactionalId", "depot-1")
+    tool.run("forceTerminateTransaction", "--transactionalId", "depot-1")
     producer.until_complete()
     assert client.quietly(producer.ending(), 4).error_code
     assert committed_values(client.wire, topic.name, 0) == []
@@ -166,20 +166,20 @@ def dump_of_transactions(tools: ApacheTools, broker: BrokerProcess) -> str:
 def test_the_transaction_version_can_be_lowered_and_raised(
     apache_tools: ApacheTools, broker: BrokerProcess
 ) -> None:
-    def say(*arguments: str) -> str:
+    def run(*arguments: str) -> str:
         done = apache_tools.tool("features", "--bootstrap-server", broker.bootstrap, *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def level() -> str:
-        (line,) = (it for it in say("describe").splitlines() if "transaction.version" in it)
+        (line,) = (it for it in run("describe").splitlines() if "transaction.version" in it)
         return line.partition("FinalizedVersionLevel: ")[2].split()[0]
 
     assert level() == "2"
-    say("downgrade", "--feature", "transaction.version=1")
+    run("downgrade", "--feature", "transaction.version=1")
     assert level() == "1"
     broker.kill()
     broker.start()
     assert level() == "1"
-    say("upgrade", "--feature", "transaction.version=2")
+    run("upgrade", "--feature", "transaction.version=2")
     assert level() == "2"

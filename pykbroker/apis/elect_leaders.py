@@ -80,8 +80,8 @@ def needed_elections(
     pairs: Iterable[tuple[TopicPartition, Refusal | None]],
 ) -> list[PartitionResult]:
     return [
-        result(place.partition, outcome)
-        for place, outcome in pairs
+        result(topic_partition.partition, outcome)
+        for topic_partition, outcome in pairs
         if outcome is None or outcome.code != ErrorCode.ELECTION_NOT_NEEDED
     ]
 

@@ -180,12 +180,12 @@ class JoinRequest:
     def settle(self, verdicts: Verdicts) -> Refusals:
         refusals: dict[tuple[str, int], Refusal] = {}
         for partition, joining in self.new_partitions:
-            place = TopicPartition(partition.topic, partition.index)
-            code = verdicts[place]
+            topic_partition = TopicPartition(partition.topic, partition.index)
+            code = verdicts[topic_partition]
             has_joined = code is ErrorCode.NONE
             partition.leader.joining.answered(self.producer.id, joining, has_joined=has_joined)
             if not has_joined:
-                refusals[place] = Refusal(error_for_producer(code, self.call.version))
+                refusals[topic_partition] = Refusal(error_for_producer(code, self.call.version))
         return refusals
 
 

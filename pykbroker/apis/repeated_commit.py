@@ -16,7 +16,7 @@ from pykbroker.coordinators.repeated_commit import (
     commit_again,
     mark,
     may_repeat,
-    places_of_marks,
+    positions_of_markers,
     template_of,
 )
 from pykbroker_protocol.compiler import encode
@@ -141,10 +141,10 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     if encode(request, call.version) != frame[body_at:]:
         return  # a longer encoding than necessary
     marked = with_marks(request)
-    offsets_at = places_of_marks(len(codes), encode(marked, call.version))
+    offsets_at = positions_of_markers(len(codes), encode(marked, call.version))
     if offsets_at is None:
         return
-    in_frame = [body_at + place for place in offsets_at]
+    in_frame = [body_at + position for position in offsets_at]
     topics = [named(topic, call) for topic in marked.topics]
     log = call.node.groups.find(request.group_id)
     if isinstance(log, ErrorCode):

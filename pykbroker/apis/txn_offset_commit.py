@@ -63,7 +63,9 @@ async def commit_known_part(request: TxnOffsetCommitRequest, call: Call) -> TxnO
             for it in topic.partitions
         }
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return answered_in_transaction(request, lambda *place: codes.get(place, unknown))
+    return answered_in_transaction(
+        request, lambda *topic_partition: codes.get(topic_partition, unknown)
+    )
 
 
 def known_part(topic: TxnOffsetCommitRequestTopic, call: Call) -> TxnOffsetCommitRequestTopic:
@@ -116,17 +118,17 @@ def refusal_of_transaction(
     """
     if partition.log.producers.is_in_transaction(request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
-    place = TopicPartition(partition.topic, partition.index)
-    joined = join(request, place, call, verify_only=call.version < ADDED_HERE_SINCE)
+    topic_partition = TopicPartition(partition.topic, partition.index)
+    joined = join(request, topic_partition, call, verify_only=call.version < ADDED_HERE_SINCE)
     if isinstance(joined, Future):
-        return refusal_after(joined, request, place, call)
-    return error_for_version(joined[place], call.version)
+        return refusal_after(joined, request, topic_partition, call)
+    return error_for_version(joined[topic_partition], call.version)
 
 
 async def refusal_after(
     joined: Verdicts | Future[Verdicts],
     request: TxnOffsetCommitRequest,
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     call: Call,
 ) -> ErrorCode:
     """Waits for the coordinator, then verifies again, because the transaction can have ended.
@@ -134,21 +136,25 @@ async def refusal_after(
     Offsets appended after the end of their transaction would stay pending.
     """
     while isinstance(joined, Future):
-        code = (await joined)[place]
+        code = (await joined)[topic_partition]
         if code is not ErrorCode.NONE:
             return error_for_version(code, call.version)
-        joined = join(request, place, call, verify_only=True)
-    return error_for_version(joined[place], call.version)
+        joined = join(request, topic_partition, call, verify_only=True)
+    return error_for_version(joined[topic_partition], call.version)
 
 
 def join(
-    request: TxnOffsetCommitRequest, place: TopicPartition, call: Call, *, verify_only: bool
+    request: TxnOffsetCommitRequest,
+    topic_partition: TopicPartition,
+    call: Call,
+    *,
+    verify_only: bool,
 ) -> Verdicts | Future[Verdicts]:
     return call.node.transactions.join(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        [place],
+        [topic_partition],
         verify_only=verify_only,
     )
 

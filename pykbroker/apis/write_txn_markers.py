@@ -51,7 +51,10 @@ Outcomes = list[dict[TopicPartition, MarkerResult]]
 
 def handle(request: WriteTxnMarkersRequest, call: Call) -> Message | Awaitable[Message]:
     outcomes = [
-        {place: write_marker(place, marker, call) for place in partitions_of(marker)}
+        {
+            topic_partition: write_marker(topic_partition, marker, call)
+            for topic_partition in partitions_of(marker)
+        }
         for marker in request.markers
     ]
     if all(ended.is_committed for outcome in outcomes for ended in outcome.values()):
@@ -65,9 +68,11 @@ def partitions_of(marker: WritableTxnMarker) -> list[TopicPartition]:
     ]
 
 
-def write_marker(place: TopicPartition, marker: WritableTxnMarker, call: Call) -> MarkerResult:
+def write_marker(
+    topic_partition: TopicPartition, marker: WritableTxnMarker, call: Call
+) -> MarkerResult:
     writer = call.node.transactions.markers
-    partition = writer.partition(place)
+    partition = writer.partition(topic_partition)
     if partition is None:
         return MarkerResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if marker.producer_id == NO_PRODUCER_ID:
@@ -93,10 +98,14 @@ def markers_of(marker: WritableTxnMarker) -> Markers:
 async def respond_when_committed(
     request: WriteTxnMarkersRequest, outcomes: Outcomes, clock: Clock
 ) -> Message:
-    waiting = [(ended, outcome, place) for outcome in outcomes for place, ended in outcome.items()]
+    waiting = [
+        (ended, outcome, topic_partition)
+        for outcome in outcomes
+        for topic_partition, ended in outcome.items()
+    ]
     codes = await asyncio.gather(*(wait_until_committed(ended, clock) for ended, _, _ in waiting))
-    for (_, outcome, place), code in zip(waiting, codes, strict=True):
-        outcome[place] = MarkerResult(code)
+    for (_, outcome, topic_partition), code in zip(waiting, codes, strict=True):
+        outcome[topic_partition] = MarkerResult(code)
     return respond(request, outcomes)
 
 

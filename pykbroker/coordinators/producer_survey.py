@@ -50,17 +50,17 @@ class ProducerSurvey:
         epoch = self._epochs.get(producer_id)
         if epoch is None:
             return None
-        open_at = {place: it.epoch for place, it in self._open_now(producer_id)}
+        open_at = {topic_partition: it.epoch for topic_partition, it in self._open_now(producer_id)}
         return ProducerOnPartitions(max(epoch, *open_at.values()) if open_at else epoch, open_at)
 
     def _open_now(self, producer_id: int) -> Iterator[tuple[TopicPartition, Producer]]:
         for partition in self._open.get(producer_id, ()):
-            place = TopicPartition(partition.topic, partition.index)
+            topic_partition = TopicPartition(partition.topic, partition.index)
             producer = partition.log.producers.get(producer_id)
             if producer is None or producer.transaction_first_offset == NO_OFFSET:
                 continue
-            if partition.leads and self._partitions.get(*place) is partition:
-                yield place, producer
+            if partition.leads and self._partitions.get(*topic_partition) is partition:
+                yield topic_partition, producer
 
     @property
     def open_ids(self) -> list[int]:
@@ -79,13 +79,13 @@ class ProducerSurvey:
             coordinator_epoch=max(0, *(it.coordinator_epoch for _, it in found)),
             committed=False,
             transaction_version=0,
-            partitions=tuple(sorted(place for place, _ in found)),
+            partitions=tuple(sorted(topic_partition for topic_partition, _ in found)),
         )
 
     def keep_only(self, producer_ids: Iterable[int]) -> None:
         kept = set(producer_ids)
         self._epochs = {it: epoch for it, epoch in self._epochs.items() if it in kept}
-        self._open = {it: places for it, places in self._open.items() if it in kept}
+        self._open = {it: partitions for it, partitions in self._open.items() if it in kept}
 
     def __bool__(self) -> bool:
         return bool(self._epochs)

@@ -65,8 +65,8 @@ def template_of(
     if not outcome.writes:
         return None
     batch = log.batch_of(outcome, TIME_MARK)
-    offsets_at = places_of_marks(len(outcome.writes), batch)
-    times_at = places_of(TIME_MARK, batch)
+    offsets_at = positions_of_markers(len(outcome.writes), batch)
+    times_at = positions_of(TIME_MARK, batch)
     if offsets_at is None or len(times_at) != TIMES_OF_A_BATCH + len(offsets_at):
         return None
     return RepeatedCommit(
@@ -80,18 +80,20 @@ def template_of(
     )
 
 
-def places_of_marks(count: int, data: bytes) -> list[int] | None:
+def positions_of_markers(count: int, data: bytes) -> list[int] | None:
     """Returns the positions of the first `count` markers; None if one occurs more than once."""
-    places = [places_of(mark(index), data) for index in range(count)]
-    return [place for (place,) in places] if all(len(it) == 1 for it in places) else None
+    positions = [positions_of(mark(index), data) for index in range(count)]
+    return (
+        [position for (position,) in positions] if all(len(it) == 1 for it in positions) else None
+    )
 
 
-def places_of(number: int, data: bytes) -> list[int]:
+def positions_of(number: int, data: bytes) -> list[int]:
     """Returns the positions of an eight-byte number."""
-    sought, places, at = NUMBER.pack(number), [], -1
+    sought, positions, at = NUMBER.pack(number), [], -1
     while (at := data.find(sought, at + 1)) >= 0:
-        places.append(at)
-    return places
+        positions.append(at)
+    return positions
 
 
 def may_repeat(log: CoordinatedLog[Groups], commit: RepeatedCommit) -> bool:

@@ -113,7 +113,7 @@ class TransactionCoordinator:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        places: Sequence[TopicPartition],
+        topic_partitions: Sequence[TopicPartition],
         *,
         verify_only: bool,
     ) -> Verdicts | asyncio.Future[Verdicts]:
@@ -122,7 +122,7 @@ class TransactionCoordinator:
         The leader of a partition calls it before it appends the first batch of a transaction.
         """
         if verify_only and not self.verifies_partitions:
-            return dict.fromkeys(places, ErrorCode.NONE)
+            return dict.fromkeys(topic_partitions, ErrorCode.NONE)
         from pykbroker.coordinators.transaction_log import (  # noqa: PLC0415  # as its log
             ADDING_VERSION,
             VERIFYING_VERSION,
@@ -132,7 +132,7 @@ class TransactionCoordinator:
         )
 
         request = question(
-            transactional_id, producer_id, producer_epoch, places, verify_only=verify_only
+            transactional_id, producer_id, producer_epoch, topic_partitions, verify_only=verify_only
         )
         version = VERIFYING_VERSION if verify_only else ADDING_VERSION
         answer = self.add_partitions(request, version=version)

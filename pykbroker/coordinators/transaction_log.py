@@ -66,7 +66,7 @@ def question(
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
-    places: Sequence[TopicPartition],
+    topic_partitions: Sequence[TopicPartition],
     *,
     verify_only: bool,
 ) -> AddPartitionsToTxnTransaction:
@@ -77,7 +77,7 @@ def question(
         verify_only=verify_only,
         topics=[
             AddPartitionsToTxnTopic(name=topic, partitions=partitions)
-            for topic, partitions in by_topic(places)
+            for topic, partitions in by_topic(topic_partitions)
         ],
     )
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MARKERS_PER_SLICE = 50
-"""A few milliseconds of appends; other requests are served in between."""
+"""Markers appended in one slice: a few milliseconds."""
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.1, 5.0
-COMMIT_LOOK_SECONDS = 30.0
+COMMIT_CHECK_SECONDS = 30.0
 
 
 class CommitsOffsets(Protocol):
@@ -52,13 +52,13 @@ class MarkerWriter:
         self._image = image
         self.clock = clock
 
-    def is_gone(self, place: TopicPartition) -> bool:
+    def is_gone(self, topic_partition: TopicPartition) -> bool:
         """Returns True if the topic was deleted after the transaction began."""
-        topic = self._image().topics.get(place.topic)
-        return topic is None or place.partition >= len(topic.partitions)
+        topic = self._image().topics.get(topic_partition.topic)
+        return topic is None or topic_partition.partition >= len(topic.partitions)
 
-    def partition(self, place: TopicPartition) -> Partition | None:
-        return self._partitions.get(*place)
+    def partition(self, topic_partition: TopicPartition) -> Partition | None:
+        return self._partitions.get(*topic_partition)
 
     def write(self, partition: Partition, markers: Markers) -> AppendResult | Refusal:
         """Appends a marker. In `__consumer_offsets` it commits or discards pending offsets at once.
@@ -81,18 +81,18 @@ class MarkerWriter:
 
 
 class Progress(Enum):
-    """The state of the delivery to one partition, or to all of a transaction."""
+    """The state of the delivery to one partition, or to all partitions of a transaction."""
 
     DONE = auto()
     LATER = auto()
     TAKEN_OVER = auto()
-    """Another coordinator has appended since and completes the transaction."""
+    """Another coordinator has appended a marker and completes the transaction."""
 
 
 class Unconfirmed(NamedTuple):
     """A marker that is appended and not committed yet."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     partition: Partition
     leader_epoch: int
     end_offset: int
@@ -101,18 +101,18 @@ class Unconfirmed(NamedTuple):
         """Returns True once the marker is committed; False if another leader may lack it."""
         while True:
             code = await wait_for_commit(
-                self.partition, self.end_offset, COMMIT_LOOK_SECONDS, clock=writer.clock
+                self.partition, self.end_offset, COMMIT_CHECK_SECONDS, clock=writer.clock
             )
             if code is not ErrorCode.REQUEST_TIMED_OUT:
                 return code is ErrorCode.NONE and self.is_led_as_before(writer)
-            if writer.is_gone(self.place):
+            if writer.is_gone(self.topic_partition):
                 return True
             if not self.is_led_as_before(writer):
                 return False
 
     def is_led_as_before(self, writer: MarkerWriter) -> bool:
         return (
-            writer.partition(self.place) is self.partition
+            writer.partition(self.topic_partition) is self.partition
             and self.partition.leadership.leader_epoch == self.leader_epoch
         )
 
@@ -129,16 +129,16 @@ class Delivery:
 
     def attempt(self) -> Progress:
         """Appends one slice of markers; returns DONE if none is left."""
-        slice_, behind = self._left[:MARKERS_PER_SLICE], self._left[MARKERS_PER_SLICE:]
-        progress = {place: self._end_at(place) for place in slice_}
+        slice_, later = self._left[:MARKERS_PER_SLICE], self._left[MARKERS_PER_SLICE:]
+        progress = {topic_partition: self._end_at(topic_partition) for topic_partition in slice_}
         if Progress.TAKEN_OVER in progress.values():
             return Progress.TAKEN_OVER
-        # Partitions that could not append move to the end, behind the others.
-        self._left = behind + [it for it in slice_ if progress[it] is Progress.LATER]
+        # Partitions that could not append a marker are retried after the others.
+        self._left = later + [it for it in slice_ if progress[it] is Progress.LATER]
         return Progress.LATER if self._left or self._unconfirmed else Progress.DONE
 
     async def until_done(self) -> Progress:
-        """Retries with increasing pauses while nothing succeeds."""
+        """Retries until all markers are committed; pauses grow while no append succeeds."""
         pause_seconds = 0.0
         while self._left or self._unconfirmed:
             before = len(self._left)
@@ -147,8 +147,8 @@ class Delivery:
             if not self._left:
                 await self._confirm()
                 continue
-            has_moved = len(self._left) < before
-            pause_seconds = 0.0 if has_moved else longer(pause_seconds)
+            has_progressed = len(self._left) < before
+            pause_seconds = 0.0 if has_progressed else next_pause_seconds(pause_seconds)
             await (self._writer.clock.sleep(pause_seconds) if pause_seconds else next_turn())
         return Progress.DONE
 
@@ -156,49 +156,53 @@ class Delivery:
         waiting, self._unconfirmed = self._unconfirmed, []
         for it in waiting:
             if not await it.until_confirmed(self._writer):
-                self._left.append(it.place)
+                self._left.append(it.topic_partition)
 
-    def _end_at(self, place: TopicPartition) -> Progress:
-        partition = self._writer.partition(place)
+    def _end_at(self, topic_partition: TopicPartition) -> Progress:
+        partition = self._writer.partition(topic_partition)
         if partition is None:
-            gone = self._writer.is_gone(place)
-            return Progress.DONE if gone else self._later(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            gone = self._writer.is_gone(topic_partition)
+            return (
+                Progress.DONE
+                if gone
+                else self._later(topic_partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            )
         written = self._writer.write(partition, self.markers)
         if isinstance(written, Refusal):
-            return self._progress_after(written, place)
+            return self._progress_after(written, topic_partition)
         if partition.high_watermark <= written.last_offset:
             epoch = partition.leadership.leader_epoch
             end_offset = written.last_offset + 1
-            self._unconfirmed.append(Unconfirmed(place, partition, epoch, end_offset))
+            self._unconfirmed.append(Unconfirmed(topic_partition, partition, epoch, end_offset))
         return Progress.DONE
 
-    def _progress_after(self, refusal: Refusal, place: TopicPartition) -> Progress:
+    def _progress_after(self, refusal: Refusal, topic_partition: TopicPartition) -> Progress:
         match refusal.code:
             case ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 logger.warning(
-                    "transaction of %s: %s-%d has a marker of another coordinator; "
+                    "transactional id %s: %s-%d has a marker of another coordinator; "
                     "that coordinator completes the transaction",
                     self.markers.transactional_id,
-                    *place,
+                    *topic_partition,
                 )
                 return Progress.TAKEN_OVER
             case ErrorCode.INVALID_PRODUCER_EPOCH:
                 # The producer has a newer epoch, so this marker was appended before.
                 return Progress.DONE
             case _:
-                return self._later(place, refusal.code)
+                return self._later(topic_partition, refusal.code)
 
-    def _later(self, place: TopicPartition, code: ErrorCode) -> Progress:
+    def _later(self, topic_partition: TopicPartition, code: ErrorCode) -> Progress:
         if not self._is_logged:
             self._is_logged = True
             logger.warning(
-                "transaction of %s: marker for %s-%d not appended (%s); retrying",
+                "transactional id %s: marker for %s-%d not appended (%s); retrying",
                 self.markers.transactional_id,
-                *place,
+                *topic_partition,
                 code.name,
             )
         return Progress.LATER
 
 
-def longer(pause_seconds: float) -> float:
+def next_pause_seconds(pause_seconds: float) -> float:
     return min(max(2 * pause_seconds, RETRY_SECONDS_MIN), RETRY_SECONDS_MAX)

@@ -36,7 +36,7 @@ BYTES_OF_AN_END = 600
 def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_markers, "RETRY_SECONDS_MIN", 0.001)
     monkeypatch.setattr(transaction_markers, "RETRY_SECONDS_MAX", 0.002)
-    monkeypatch.setattr(transaction_markers, "COMMIT_LOOK_SECONDS", 0.002)
+    monkeypatch.setattr(transaction_markers, "COMMIT_CHECK_SECONDS", 0.002)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def refusal_of_commit(request: OffsetCommitRequest, version: int, group: Group |
             generation=generation,
             transactional=False,
             version=version,
-            places=places_of(request),
+            committed_partitions=committed_partitions_of(request),
         )
     if generation < 0:
         return ErrorCode.NONE
@@ -64,7 +64,7 @@ def refusal_of_commit(request: OffsetCommitRequest, version: int, group: Group |
     return ErrorCode.ILLEGAL_GENERATION
 
 
-def places_of(request: OffsetCommitRequest) -> list[tuple[bytes, int]] | None:
+def committed_partitions_of(request: OffsetCommitRequest) -> list[tuple[bytes, int]] | None:
     """Returns the partitions of a commit by topic id; None if an id is unknown."""
     if any(topic.topic_id == ZERO_UUID for topic in request.topics):
         return None

@@ -84,7 +84,7 @@ class ClassicGroup:
         generation: int,
         transactional: bool,
         version: int,  # noqa: ARG002  # part of the interface
-        places: Sequence[tuple[bytes, int]] | None = None,  # noqa: ARG002  # likewise
+        committed_partitions: Sequence[tuple[bytes, int]] | None = None,  # noqa: ARG002  # likewise
     ) -> ErrorCode:
         if generation < 0 and self.is_empty:
             return ErrorCode.NONE

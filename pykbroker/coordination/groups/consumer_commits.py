@@ -29,7 +29,9 @@ class Committer:
 
 
 def refusal_of_commit(
-    state: ConsumerGroupState, committer: Committer, places: Iterable[tuple[bytes, int]] | None
+    state: ConsumerGroupState,
+    committer: Committer,
+    committed_partitions: Iterable[tuple[bytes, int]] | None,
 ) -> ErrorCode:
     if committer.epoch < 0 and not state.members:
         return ErrorCode.NONE
@@ -42,19 +44,21 @@ def refusal_of_commit(
     can_carry_epoch = committer.is_transactional or committer.version >= MEMBER_EPOCHS_FROM
     if member.classic is None and not can_carry_epoch:
         return ErrorCode.UNSUPPORTED_VERSION
-    if committer.epoch == member.epoch or has_kept_all(member, committer.epoch, places):
+    if committer.epoch == member.epoch or has_kept_all(
+        member, committer.epoch, committed_partitions
+    ):
         return ErrorCode.NONE
-    # Transactional clients do not know the errors for member epochs.
+    # Transactional clients do not support the errors for member epochs.
     return ErrorCode.ILLEGAL_GENERATION if committer.is_transactional else wrong_epoch(member)
 
 
 def has_kept_all(
-    member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]] | None
+    member: ConsumerMember, epoch: int, committed_partitions: Iterable[tuple[bytes, int]] | None
 ) -> bool:
     """Returns whether the member owned all partitions at that epoch and still does (KIP-1251)."""
-    if places is None or not 0 <= epoch < member.epoch:
+    if committed_partitions is None or not 0 <= epoch < member.epoch:
         return False
-    return all(assigned_at_epoch(member, *partition) <= epoch for partition in places)
+    return all(assigned_at_epoch(member, *partition) <= epoch for partition in committed_partitions)
 
 
 def assigned_at_epoch(member: ConsumerMember, topic_id: bytes, partition: int) -> int:

@@ -316,9 +316,9 @@ class ConsumerGroup:
         generation: int,
         transactional: bool,
         version: int,
-        places: Sequence[tuple[bytes, int]] | None = None,
+        committed_partitions: Sequence[tuple[bytes, int]] | None = None,
     ) -> ErrorCode:
-        """Checks a commit; `places` are topic ids and partitions, if known.
+        """Checks a commit; `committed_partitions` are topic ids and partitions, if known.
 
         A member with an older epoch may commit partitions that it had then and still has.
         """
@@ -331,7 +331,7 @@ class ConsumerGroup:
                 is_transactional=transactional,
                 version=version,
             ),
-            places,
+            committed_partitions,
         )
 
     def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:

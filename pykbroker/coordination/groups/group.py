@@ -52,11 +52,11 @@ class Group(Protocol):
         generation: int,
         transactional: bool,
         version: int,
-        places: Sequence[tuple[bytes, int]] | None = None,
+        committed_partitions: Sequence[tuple[bytes, int]] | None = None,
     ) -> ErrorCode:
         """Checks whether this member with this generation or member epoch may commit offsets.
 
-        `places` are topic ids with partitions, if the caller has them.
+        `committed_partitions` are topic ids with partitions, if the caller has them.
         """
 
     def refusal_of_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode: ...

@@ -72,8 +72,8 @@ def is_consistent(transaction: Transaction, seen: ProducerOnPartitions) -> bool:
     if transaction.state is not TransactionState.ONGOING:
         return not seen.open_at
     return all(
-        place in transaction.partitions and epoch == transaction.producer_epoch
-        for place, epoch in seen.open_at.items()
+        topic_partition in transaction.partitions and epoch == transaction.producer_epoch
+        for topic_partition, epoch in seen.open_at.items()
     )
 
 
@@ -82,9 +82,13 @@ def ended_before(transaction: Transaction, seen: ProducerOnPartitions) -> Transa
     owner = transaction.owner_before_end
     if owner is None or owner.id != transaction.producer_id:
         return None
-    places = frozenset(place for place, epoch in seen.open_at.items() if epoch == owner.epoch)
-    if not places or seen.epoch > transaction.producer_epoch:
+    open_partitions = frozenset(
+        topic_partition for topic_partition, epoch in seen.open_at.items() if epoch == owner.epoch
+    )
+    if not open_partitions or seen.epoch > transaction.producer_epoch:
         return None
     was_commit = transaction.state is TransactionState.COMPLETE_COMMIT
     prepared = TransactionState.PREPARE_COMMIT if was_commit else TransactionState.PREPARE_ABORT
-    return replace(transaction, state=prepared, partitions=places, next_producer_id=NO_PRODUCER_ID)
+    return replace(
+        transaction, state=prepared, partitions=open_partitions, next_producer_id=NO_PRODUCER_ID
+    )

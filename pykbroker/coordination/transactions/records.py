@@ -71,10 +71,10 @@ def partitions_of(transaction: Transaction) -> list[PartitionsSchema] | None:
     ]
 
 
-def by_topic(places: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+def by_topic(topic_partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
     return [
         (topic, [it.partition for it in group])
-        for topic, group in groupby(sorted(places), key=itemgetter(0))
+        for topic, group in groupby(sorted(topic_partitions), key=itemgetter(0))
     ]
 
 

@@ -278,7 +278,7 @@ def test_a_member_with_an_older_epoch_may_commit_partitions_it_kept() -> None:
             generation=epoch,
             transactional=False,
             version=10,
-            places=[(topic_id, it) for it in partitions],
+            committed_partitions=[(topic_id, it) for it in partitions],
         )
 
     assert refusal(2, 0, 1) is ErrorCode.NONE

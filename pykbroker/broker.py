@@ -227,7 +227,7 @@ class Broker:
         )
 
     def open_partitions(self) -> None:
-        self.image = self.controller.subscribe(self.follow)
+        self.image = self.controller.subscribe(self.apply_delta)
         self._exit_stack.push_async_callback(self.reconciler.close)
         self.current_settings.value = effective_settings(self._own_settings, self.image)
         for resource_type, name in self.image.configurations:
@@ -247,7 +247,7 @@ class Broker:
             "partitions", lambda it: self.partitions.change_defaults(it, self.image)
         )
         self.partitions.rename_strays(self.image, METADATA_PARTITION)
-        self.partitions.follow(self.image, self.image.topics.values())
+        self.partitions.apply_metadata(self.image, self.image.topics.values())
 
     def open_coordinators(self) -> None:
         self.topics = TopicsOfCluster(lambda: self.image)
@@ -282,10 +282,10 @@ class Broker:
         self.update_transaction_coordinator()
 
     def update_group_coordinator(self) -> None:
-        self.groups.follow(self.image.partition_count(CONSUMER_OFFSETS))
+        self.groups.update_partitions(self.image.partition_count(CONSUMER_OFFSETS))
 
     def update_transaction_coordinator(self) -> None:
-        self.transactions.follow(
+        self.transactions.update_partitions(
             self.image.partition_count(TRANSACTION_STATE),
             transaction_version=self.image.features.get(TRANSACTION_VERSION, 0),
         )
@@ -313,7 +313,7 @@ class Broker:
 
     # --- metadata changes
 
-    async def follow(self, delta: ImageDelta) -> None:
+    async def apply_delta(self, delta: ImageDelta) -> None:
         """Applies a committed delta to the image of the broker, then to its parts.
 
         Creating thousands of logs takes long, so it yields to the event loop between slices. A part
@@ -323,10 +323,12 @@ class Broker:
         image.apply(delta)
         self.generation.advance()
         note_failure = partial(self.reconciler.note_failure, delta.last_offset)
-        dropping = self.partitions.dropping(delta.topics_deleted, note_failure)
-        await in_slices(dropping, begins_at_once=True)
-        following = self.partitions.following(image, delta.topics.values(), note_failure)
-        await in_slices(following, begins_at_once=True)
+        deletions = self.partitions.drop_in_slices(delta.topics_deleted, note_failure)
+        await in_slices(deletions, begins_at_once=True)
+        updates = self.partitions.apply_metadata_in_slices(
+            image, delta.topics.values(), note_failure
+        )
+        await in_slices(updates, begins_at_once=True)
         self.topics.changed()
         attempt = partial(self.reconciler.attempt, delta.last_offset)
         attempt("the group coordinator", self.update_group_coordinator)

@@ -173,16 +173,16 @@ async def test_the_broker_does_not_read_uncommitted_metadata_of_the_controller(
 async def test_a_partition_that_fails_once_is_created_by_a_retry(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    follow = Partitions.follow_partition
+    update_partition = Partitions.update_partition
     failing = [3]
 
     def fail_once(partitions: Partitions, topic: TopicImage, image: object, given: object) -> None:
         if failing and image.index == failing[0]:  # type: ignore[attr-defined]
             failing.clear()
             raise RuntimeError("planted")
-        follow(partitions, topic, image, given)  # type: ignore[arg-type]
+        update_partition(partitions, topic, image, given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Partitions, "follow_partition", fail_once)
+    monkeypatch.setattr(Partitions, "update_partition", fail_once)
     await broker.controller.create_topics([NewTopic(name="orders", partitions=5)])
     there = [broker.partitions.get("orders", index) is not None for index in range(5)]
     assert there == [True, True, True, False, True]

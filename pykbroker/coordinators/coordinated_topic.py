@@ -32,7 +32,7 @@ class CoordinatedTopic(Generic[AnyState]):
         self._partition_count = 0
         self._loading: set[asyncio.Task[None]] = set()
 
-    def follow(self, partition_count: int) -> None:
+    def update_partitions(self, partition_count: int) -> None:
         """Loads the partitions that this node now leads, and resigns from the others."""
         self._partition_count = partition_count
         for index in [it for it in self._logs if it >= partition_count]:

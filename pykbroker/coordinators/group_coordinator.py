@@ -55,9 +55,9 @@ class GroupCoordinator:
 
     # --- leadership and settings
 
-    def follow(self, partition_count: int) -> None:
+    def update_partitions(self, partition_count: int) -> None:
         """Loads the partitions that this node now leads, and resigns from the others."""
-        self._topic.follow(partition_count)
+        self._topic.update_partitions(partition_count)
 
     def _new_log(self, partition: Partition) -> GroupLog:
         """Imports the code of groups with the first partition, to keep the start short."""

@@ -58,11 +58,11 @@ class TransactionCoordinator:
 
     # --- leadership
 
-    def follow(self, partition_count: int, *, transaction_version: int) -> None:
+    def update_partitions(self, partition_count: int, *, transaction_version: int) -> None:
         self._transaction_version = transaction_version
         for log in self._topic:
             log.state.transaction_version = transaction_version
-        self._topic.follow(partition_count)
+        self._topic.update_partitions(partition_count)
 
     def _new_log(self, partition: Partition) -> TransactionLog:
         """Imports the code of transactions with the first partition, to keep the start short."""
@@ -83,7 +83,7 @@ class TransactionCoordinator:
         return log
 
     def repair_losses(self) -> None:
-        """Call before `follow` after an unclean start, and when a missing log opens later."""
+        """Call after an unclean start and when a missing log opens, before `update_partitions`."""
         from pykbroker.coordinators.loss_repair import LossRepair  # noqa: PLC0415 - rarely needed
 
         if self._repair is None:

@@ -1,4 +1,4 @@
-"""The partitions of this node: lookup for requests, creation and deletion as the metadata says."""
+"""The partitions of this node: lookup for requests; creation and deletion by the metadata."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Partitions:
         for name in self.directory.partitions():
             if name == besides:
                 continue
-            with suppress(OSError):  # `follow` logs the error and retries
+            with suppress(OSError):  # `apply_metadata` logs the error and retries
                 if not self._is_known(name, image):
                     self._set_stray(name)
         if strays := self.directory.strays():
@@ -140,17 +140,17 @@ class Partitions:
             stray,
         )
 
-    def follow(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
+    def apply_metadata(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
         """Creates missing partitions of these topics, and applies the leadership of all."""
-        run_to_end(self.following(image, topics))
+        run_to_end(self.apply_metadata_in_slices(image, topics))
 
-    def following(
+    def apply_metadata_in_slices(
         self,
         image: ClusterImage,
         topics: Iterable[TopicImage],
         note_failure: NoteFailure | None = None,
     ) -> Slices[None]:
-        """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
+        """Like `apply_metadata`, in slices; `note_failure` receives errors, if given."""
         cost = 0
         for topic in topics:
             self._topic_names[topic.id] = topic.name
@@ -161,28 +161,28 @@ class Partitions:
                 is_new = (topic.name, partition.index) not in self._partitions
                 try:
                     settings = settings or self.topic_settings(image, topic.name)
-                    self.follow_partition(topic, partition, settings)
+                    self.update_partition(topic, partition, settings)
                 except Exception:  # logged and retried
                     if note_failure is None:
                         raise
-                    again = partial(self.follow_again, image, topic.name, partition.index)
+                    again = partial(self.retry_update, image, topic.name, partition.index)
                     note_failure(f"{topic.name}-{partition.index}", again)
                 cost += COST_OF_A_NEW_LOG if is_new else 1
                 if cost >= COST_PER_SLICE:
                     cost = 0
                     yield
 
-    def follow_again(self, image: ClusterImage, name: str, index: int) -> None:
-        """Retries `follow_partition` with the current metadata, if the partition still exists."""
+    def retry_update(self, image: ClusterImage, name: str, index: int) -> None:
+        """Retries `update_partition` with the current metadata, if the partition still exists."""
         topic = image.topics.get(name)
         partitions = topic.partitions if topic is not None else ()
         if topic is not None and index < len(partitions):
             partition = partitions[index]
             if self.node_id in partition.replicas:
-                self.follow_partition(topic, partition, self.topic_settings(image, name))
+                self.update_partition(topic, partition, self.topic_settings(image, name))
                 self._on_late_log()
 
-    def follow_partition(
+    def update_partition(
         self, topic: TopicImage, image: PartitionImage, settings: TopicSettings
     ) -> None:
         name = (topic.name, image.index)
@@ -233,7 +233,7 @@ class Partitions:
         """Opens logs that could not be opened before: the disk may have free space again."""
         waiting_before = len(self._without_log)
         for waiting in tuple(self._without_log.values()):
-            self.follow_partition(waiting.topic, waiting.image, waiting.settings)
+            self.update_partition(waiting.topic, waiting.image, waiting.settings)
         if len(self._without_log) < waiting_before:
             self._on_late_log()
 
@@ -275,12 +275,12 @@ class Partitions:
 
     def drop(self, topic: TopicImage) -> None:
         """Deletes the logs of a deleted topic. Open readers keep their segments until they end."""
-        run_to_end(self.dropping([topic]))
+        run_to_end(self.drop_in_slices([topic]))
 
-    def dropping(
+    def drop_in_slices(
         self, topics: Iterable[TopicImage], note_failure: NoteFailure | None = None
     ) -> Slices[None]:
-        """The same in slices; `note_failure` receives failed partitions, else errors are raised."""
+        """Like `drop`, in slices; `note_failure` receives errors, if given."""
         cost = 0
         for topic in topics:
             self._topic_names.pop(topic.id, None)

@@ -72,7 +72,7 @@ async def start_after_loss(node: TransactionNode) -> None:
     await node.coordinator.close()
     node.coordinator = node.new_coordinator()
     node.coordinator.repair_losses()
-    node.follow()
+    node.update_partitions()
     await node.until(lambda: not node.coordinator.is_loading)
 
 

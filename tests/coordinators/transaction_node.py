@@ -92,30 +92,30 @@ class TransactionNode:
         topic_id = name.encode().ljust(16)[:16]
         topic = TopicImage(name=name, id=topic_id, partitions=partitions)
         self.image.topics[name] = topic
-        self.partitions.follow(self.image, [topic])
-        self.follow()
+        self.partitions.apply_metadata(self.image, [topic])
+        self.update_partitions()
 
     def lead(self, name: str, index: int, **changed: Any) -> None:
         partitions = list(self.image.topics[name].partitions)
         partitions[index] = replace(partitions[index], **changed)
         topic = replace(self.image.topics[name], partitions=tuple(partitions))
         self.image.topics[name] = topic
-        self.partitions.follow(self.image, [topic])
-        self.follow()
+        self.partitions.apply_metadata(self.image, [topic])
+        self.update_partitions()
 
     def delete(self, name: str) -> None:
         self.partitions.drop(self.image.topics.pop(name))
-        self.follow()
+        self.update_partitions()
 
-    def follow(self) -> None:
+    def update_partitions(self) -> None:
         count = self.image.partition_count(TRANSACTION_STATE)
-        self.coordinator.follow(count, transaction_version=2)
+        self.coordinator.update_partitions(count, transaction_version=2)
 
     async def crash(self) -> None:
         """Discards the state; a new coordinator loads it from the logs."""
         await self.coordinator.close()
         self.coordinator = self.new_coordinator()
-        self.follow()
+        self.update_partitions()
         await self.until(lambda: not self.coordinator.is_loading)
 
     async def until(self, is_so: Any) -> None:

@@ -72,7 +72,7 @@ def test_a_log_that_cannot_be_opened_is_logged_once_and_once_opened(
     disk.room_bytes = 0
     with caplog.at_level(logging.INFO, "pykbroker.partitions"):
         topic = TopicImage(name="a", id=bytes(16), partitions=(image,))
-        partitions.follow(ClusterImage(cluster_id="c", controller_id=1), [topic])
+        partitions.apply_metadata(ClusterImage(cluster_id="c", controller_id=1), [topic])
         partitions.try_again()
         partitions.try_again()
         assert partitions.get("a", 0) is None

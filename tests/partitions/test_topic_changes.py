@@ -45,7 +45,7 @@ def topic(topic_id: bytes) -> TopicImage:
 
 def test_a_deleted_topic_is_unknown_by_name_and_by_id(partitions: Partitions) -> None:
     image, first = ClusterImage(cluster_id="c", controller_id=HERE), topic(b"1" * 16)
-    partitions.follow(image, [first])
+    partitions.apply_metadata(image, [first])
     assert partitions.topic_name(first.id) == TOPIC
     assert partitions.get(TOPIC, 0) is not None
     partitions.drop(first)
@@ -60,9 +60,9 @@ def test_a_recreated_topic_survives_the_deletion_of_the_previous_one(
 ) -> None:
     image = ClusterImage(cluster_id="c", controller_id=HERE)
     first, second = topic(b"1" * 16), topic(b"2" * 16)
-    partitions.follow(image, [first])
+    partitions.apply_metadata(image, [first])
     partitions.drop(first)
-    partitions.follow(image, [second])
+    partitions.apply_metadata(image, [second])
     partitions.drop(first)  # repeated
     assert partitions.topic_name(second.id) == TOPIC
     assert partitions.topic_name(first.id) is None
@@ -90,7 +90,7 @@ def test_a_log_whose_topic_id_was_never_restored_is_deleted_with_its_topic(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(directory, "write_topic_id", fail)
-    partitions.follow(image, [first])
+    partitions.apply_metadata(image, [first])
     assert partitions.get(TOPIC, 0) is None
     partitions.drop(first)
     assert (TOPIC, 0) not in directory

@@ -18,15 +18,15 @@ FAILURES = 3
 def test_a_producer_writes_once_the_partition_has_applied_its_metadata(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    follow, attempts = Partitions.follow_partition, []
+    update_partition, attempts = Partitions.update_partition, []
 
     def fail_at_first(partitions: Partitions, topic: Any, image: Any, settings: Any) -> None:
         attempts.append(topic.name)
         if len(attempts) <= FAILURES:
             raise RuntimeError("planted")
-        follow(partitions, topic, image, settings)
+        update_partition(partitions, topic, image, settings)
 
-    monkeypatch.setattr(Partitions, "follow_partition", fail_at_first)
+    monkeypatch.setattr(Partitions, "update_partition", fail_at_first)
     with Simulation(1) as world:
         kafka = world.broker(config={"auto.create.topics.enable": "true"})
 

@@ -30,13 +30,10 @@ SOURCES: Final = (
     "storage/pykbroker_storage",
     "docs",
     "examples",
+    "compat",
+    "benchmarks",
 )
 WORDS: Final = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
-UNFINISHED: Final = tuple(
-    line
-    for line in (HERE / "unfinished.txt").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("#")
-)
 PATTERNS: Final = {
     table: re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
     for table, words in WORDS.items()
@@ -70,8 +67,8 @@ def findings_in(path: Path) -> list[str]:
 
 
 def files_by_room() -> dict[str, list[Path]]:
-    """Product code and documents by folder; "." holds those of the top folder and of compat."""
-    rooms = {".": [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "compat").glob("*.md"))]}
+    """Product code and documents by folder."""
+    rooms = {".": sorted(ROOT.glob("*.md"))}
     for source in SOURCES:
         for path in sorted((ROOT / source).rglob("*")):
             if path.suffix in {".py", ".md"}:
@@ -82,16 +79,11 @@ def files_by_room() -> dict[str, list[Path]]:
 ROOMS: Final = files_by_room()
 
 
-def is_finished(path: Path) -> bool:
-    name = path.relative_to(ROOT)
-    return f"{name.parent}/" not in UNFINISHED and str(name) not in UNFINISHED
-
-
 @pytest.mark.parametrize("room", ROOMS)
 def test_texts_avoid_the_listed_words(room: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{finding}"
-        for path in filter(is_finished, ROOMS[room])
+        for path in ROOMS[room]
         for finding in findings_in(path)
     ]
     assert not found, "\n".join(["", *found])

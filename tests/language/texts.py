@@ -25,13 +25,13 @@ class Text:
 
 
 def prose_of_python(source: str) -> Iterator[Text]:
-    """Comments, docstrings and all other strings. Code in backticks is left out."""
+    """Comments, docstrings and other strings with a space. Code in backticks is left out."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             comment = token.string.lstrip("#").split("# noqa")[0]
             yield Text(token.start[0], CODE_IN_TEXT.sub("", comment))
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             for number, line in enumerate(node.value.splitlines()):
                 yield Text(node.lineno + number, CODE_IN_TEXT.sub("", line))
 

@@ -96,6 +96,20 @@ async def test_batches_are_appended_in_order_of_arrival(partition: Partition, ga
     assert isinstance(append(partition, 1), AppendResult)  # no batch is pending
 
 
+async def test_only_the_end_of_the_last_pending_batch_lets_appends_run_at_once(
+    partition: Partition, gate: Gate
+) -> None:
+    first, last = append(partition, MANY), append(partition, MANY)
+    await asyncio.sleep(0)
+    gate.waiting[0].set()
+    await written(first)
+    assert isinstance(append(partition, 1), asyncio.Task), "the last batch is still pending"
+    await gate.open()
+    pending = partition.leader.last_appending
+    await written(last, *([] if pending is None else [pending]))
+    assert isinstance(append(partition, 1), AppendResult)
+
+
 async def test_sequence_numbers_are_checked_in_order_of_arrival(
     partition: Partition, gate: Gate
 ) -> None:

@@ -7,16 +7,18 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from pykbroker.partitions.flushing import FlushThreads
+from pykbroker.partitions.flushing import Flushing, FlushThreads
 from pykbroker_storage.filesystem import FileSystem
+from pykbroker_storage.log import AppendResult
 from tests.partitions.local_partitions import LocalPartitions
-from tests.storage.batches import append
+from tests.storage.batches import NOW, append, batch_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
+    from pykbroker.partitions.partition import Partition
     from pykbroker_storage.log import Log
 
 FLUSHES_MAX = 20
@@ -86,3 +88,23 @@ async def test_stopping_waits_for_a_flush_that_begins_when_another_ends(tmp_path
     assert partition.log.recovery_point == 2
     assert threads._executor is None
     local.directory.abandon()
+
+
+def test_a_flush_begins_after_flush_messages_records_since_the_last_one(
+    local: LocalPartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = local.add("orders", flush_messages="3", cleanup_policy="delete")
+    begun: list[int] = []
+    monkeypatch.setattr(Flushing, "begin", lambda *_: begun.append(partition.log.log_end_offset))
+    for _ in range(3):
+        produce(partition)
+    partition.log.flush(3)
+    for _ in range(3):
+        produce(partition)
+    assert begun == [3, 6]
+
+
+def produce(partition: Partition) -> None:
+    batch = memoryview(bytearray(batch_bytes([b"v"])))
+    result = partition.leader.append(batch, required_acks=1, produce_version=9, now_ms=NOW)
+    assert isinstance(result, AppendResult)

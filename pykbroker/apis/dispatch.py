@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.apis import Api, Handle
-    from pykbroker.apis.fast_path import Learn
+    from pykbroker.apis.fast_path import Store
     from pykbroker.apis.node import Node
     from pykbroker.apis.observer import RequestObserver
     from pykbroker.apis.offer import Offer
@@ -56,8 +56,8 @@ class Route(NamedTuple):
     write: Callable[[Message, int], Sequence[Buffer]]
     """Raises TooManyElements if the response must be written in slices."""
     is_flexible: bool
-    learn: Learn | None = None
-    """Remembers a request and its response for a fast path."""
+    store: Store | None = None
+    """Stores a request and its response for a fast path."""
 
 
 class Dispatcher:
@@ -97,14 +97,14 @@ class Dispatcher:
             peer.client_id = header.client_id
         call = Call(self.node, version, header.client_id, peer)
         response = route.handle(request, call)
-        if route.learn is not None and isinstance(response, Message):
-            route.learn(call, route, frame, request, response)
+        if route.store is not None and isinstance(response, Message):
+            route.store(call, route, frame, request, response)
         return answered(response, route, header.correlation_id)
 
     def serve_observed(
         self, observer: RequestObserver, frame: memoryview, peer: Peer, repeats: Repeats
     ) -> Answer:
-        """As the fast path serves it, unless the observer wants to see the request."""
+        """Returns the response of the fast path, unless the observer must see the request."""
         from pykbroker.apis.observer import observed  # noqa: PLC0415 - for test kits
 
         if not observer.admits_fast_path(int.from_bytes(frame[:2], "big")):
@@ -143,22 +143,25 @@ class Dispatcher:
             handle=api.handle if observer is None else observer.wrap(api, api.handle),
             write=response_writer(api.response_type, version, SLICE_ELEMENTS),
             is_flexible=version in api.request_type.flexible,
-            learn=learner_of(header.api_key),
+            store=store_function_of(header.api_key),
         )
         self._routes[header.api_key, version] = route
         return route
 
 
-def learner_of(api_key: int) -> Learn | None:
-    """Remembers the requests of an API; imported when the first one arrives, not at startup."""
+def store_function_of(api_key: int) -> Store | None:
+    """Returns the function that stores requests of an API for its fast path.
+
+    Imports the fast path at the first request, not at startup.
+    """
     if api_key == ApiKey.PRODUCE:
         from pykbroker.apis import repeated_produce  # noqa: PLC0415
 
-        return repeated_produce.learn
+        return repeated_produce.store
     if api_key == ApiKey.OFFSET_COMMIT:
         from pykbroker.apis import repeated_commit  # noqa: PLC0415
 
-        return repeated_commit.learn
+        return repeated_commit.store
     return None
 
 

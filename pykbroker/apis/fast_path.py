@@ -1,8 +1,8 @@
-"""Fast paths: a request that repeats an earlier one of its connection skips the checks of that one.
+"""Fast paths: a request that repeats an earlier one of its connection skips most checks.
 
 Most requests of a producer differ from the previous one only in their records, most commits of a
 consumer only in their offsets. The general path serves the first one and checks everything; then
-the fast path remembers the request and the response, and serves those with the same bytes around
+the fast path stores the request and the response, and serves requests with the same bytes around
 the records or offsets (`repeated_produce`, `repeated_commit`).
 
 Checks that the general path has passed, and that hold while the generation stays the same
@@ -28,7 +28,7 @@ Checked for each request, because it depends on the records or on the state of t
 - OffsetCommit: the group is loaded here, the member and its generation may commit.
 
 A request of another generation goes through the general path. When that path has served it, the
-remembered request is valid in the new generation.
+stored request is valid in the new generation.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         @property
         def write(self) -> Callable[[Message, int], Sequence[Buffer]]: ...
 
-    Learn = Callable[[Call, Route, memoryview, Message, Message], None]
+    Store = Callable[[Call, Route, memoryview, Message, Message], None]
 
 REQUESTS_MAX = 64
 """Limit of stored requests per connection, because requests that never repeat gain nothing."""

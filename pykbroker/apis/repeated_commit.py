@@ -38,10 +38,10 @@ RESPONSE_CORRELATION_ID = slice(4)
 FRAME_BYTES_MAX = 1024
 """About fifty partitions; longer commits gain little."""
 KEPT_BYTES_MAX = 4096
-"""Bound of all frames that a connection keeps; the values beside them take thirty times as much."""
+"""Bound of all frames that a connection stores; their other values take thirty times as much."""
 REPEATS_PER_REQUEST = 16
-"""Served repeats that pay for remembering one more request: consumers live long, and the generation
-of their group changes."""
+"""Repeats that must be served before one more request is stored: consumers run long, and the
+generation of their group changes."""
 
 
 class Known(NamedTuple):
@@ -59,18 +59,18 @@ class Known(NamedTuple):
 class Repeats:
     """The OffsetCommit requests that a connection has sent before, one per frame length."""
 
-    __slots__ = ("_answered", "_known", "_node", "_tries")
+    __slots__ = ("_answered_count", "_examined_count", "_known", "_node")
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._known: dict[int, Known] = {}
-        self._tries = 0
-        self._answered = 0
+        self._examined_count = 0
+        self._answered_count = 0
 
-    def may_try(self) -> bool:
-        """Returns whether one more request can be examined; counts also those that are not kept."""
-        self._tries += 1
-        return self._tries <= REQUESTS_MAX
+    def may_examine(self) -> bool:
+        """Returns whether one more request can be examined; counts also those that are not stored."""
+        self._examined_count += 1
+        return self._examined_count <= REQUESTS_MAX
 
     def renew(self, frame: memoryview, topics: Sequence[tuple[str, bytes]]) -> bool:
         """Returns whether the request is known; then makes it valid in the present generation."""
@@ -86,7 +86,7 @@ class Repeats:
         self._known[len(frame)] = renewed
         return True
 
-    def learn(self, frame: memoryview, known: Known) -> None:
+    def store(self, frame: memoryview, known: Known) -> None:
         self._known.pop(len(frame), None)
         self._known[len(frame)] = known
         while sum(self._known) > KEPT_BYTES_MAX:
@@ -106,9 +106,9 @@ class Repeats:
             return None
         if not commit_again(log, known.commit, offsets, node.clock.now_ms()):
             return None
-        self._answered += 1
-        if self._answered == REPEATS_PER_REQUEST:
-            self._answered, self._tries = 0, max(0, self._tries - 1)
+        self._answered_count += 1
+        if self._answered_count == REPEATS_PER_REQUEST:
+            self._answered_count, self._examined_count = 0, max(0, self._examined_count - 1)
         response = bytearray(known.answer)
         response[RESPONSE_CORRELATION_ID] = frame[REQUEST_CORRELATION_ID]
         return [response]
@@ -122,8 +122,8 @@ def without_numbers(frame: Buffer, offsets_at: Sequence[int]) -> bytearray:
     return rest
 
 
-def learn(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
-    """Remembers a request that the general path has served."""
+def store(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
+    """Stores a request that the general path has served."""
     assert isinstance(request, OffsetCommitRequest)
     assert isinstance(response, OffsetCommitResponse)
     repeats = call.peer.repeats
@@ -135,11 +135,11 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
     if not codes or set(codes) != {ErrorCode.NONE}:
         return
     names = [(it.name, it.topic_id) for it in (named(topic, call) for topic in request.topics)]
-    if repeats.renew(frame, names) or not repeats.may_try():
+    if repeats.renew(frame, names) or not repeats.may_examine():
         return
     body_at = body_position(read_request_header(frame), frame, OffsetCommitRequest)
     if encode(request, call.version) != frame[body_at:]:
-        return  # a longer encoding than necessary
+        return  # not the shortest encoding
     marked = with_marks(request)
     offsets_at = positions_of_markers(len(codes), encode(marked, call.version))
     if offsets_at is None:
@@ -161,7 +161,7 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
         commit=commit,
         answer=b"".join(route.write(response, 0)),
     )
-    repeats.learn(frame, known)
+    repeats.store(frame, known)
 
 
 def with_marks(request: OffsetCommitRequest) -> OffsetCommitRequest:

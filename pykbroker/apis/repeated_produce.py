@@ -78,18 +78,18 @@ class Repeats:
     Only the latest version and position of the records is kept.
     """
 
-    __slots__ = ("_kind", "_known", "_learned", "_length_at", "_node", "_route")
+    __slots__ = ("_kind", "_known", "_length_at", "_node", "_route", "_stored_count")
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._route: Route | None = None
         self._kind = self._length_at = -1
         self._known: dict[bytes, Known] = {}
-        self._learned = 0
+        self._stored_count = 0
 
     @property
-    def may_learn(self) -> bool:
-        return self._learned < REQUESTS_MAX
+    def may_store(self) -> bool:
+        return self._stored_count < REQUESTS_MAX
 
     def renew(self, frame: memoryview) -> bool:
         """Returns whether the request is known; then makes it valid in the present generation."""
@@ -105,8 +105,8 @@ class Repeats:
             self._known[key] = known._replace(generation=self._node.generation.number)
         return True
 
-    def learn(self, frame: memoryview, length_at: int, route: Route, known: Known) -> None:
-        self._learned += 1
+    def store(self, frame: memoryview, length_at: int, route: Route, known: Known) -> None:
+        self._stored_count += 1
         kind, _ = _HEAD.unpack_from(frame)
         if (kind, length_at) != (self._kind, self._length_at):
             self._kind, self._length_at, self._route = kind, length_at, route
@@ -215,8 +215,8 @@ def records_at(frame: memoryview, length_at: int, *, is_flexible: bool) -> memor
     return records if len(records) > LOW_ATTRIBUTES_AT else None
 
 
-def learn(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
-    """Remembers a request that the general path has served."""
+def store(call: Call, route: Route, frame: memoryview, request: Message, response: Message) -> None:
+    """Stores a request that the general path has served."""
     assert isinstance(request, ProduceRequest)
     assert isinstance(response, ProduceResponse)
     if call.version < SINCE_VERSION or request.transactional_id is not None:
@@ -230,12 +230,12 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
         repeats = call.peer.repeats = Repeats(call.node)
     if answer.error_code != ErrorCode.NONE or partition.records is None:
         return
-    if repeats.renew(frame) or not repeats.may_learn:
+    if repeats.renew(frame) or not repeats.may_store:
         return
     body_at = body_position(read_request_header(frame), frame, ProduceRequest)
     if encode(request, call.version) != frame[body_at:]:
-        return  # unknown tagged fields, or a longer encoding than necessary
-    length_at = place_of_length(frame, partition.records, is_flexible=route.is_flexible)
+        return  # unknown tagged fields, or not the shortest encoding
+    length_at = position_of_length(frame, partition.records, is_flexible=route.is_flexible)
     topic_id = topic.topic_id if call.version >= TOPIC_IDS_SINCE_VERSION else None
     name = topic.name if topic_id is None else call.node.partitions.topic_name(topic_id)
     if length_at is None or length_at > KEY_BYTES_MAX or name is None:
@@ -258,10 +258,10 @@ def learn(call: Call, route: Route, frame: memoryview, request: Message, respons
             template,
             template.find(marks),
         )
-        repeats.learn(frame, length_at, route, known)
+        repeats.store(frame, length_at, route, known)
 
 
-def place_of_length(frame: memoryview, records: Buffer, *, is_flexible: bool) -> int | None:
+def position_of_length(frame: memoryview, records: Buffer, *, is_flexible: bool) -> int | None:
     """The position of the length of these records, if they are the last field of the frame."""
     stop = len(frame) - (len(NO_TAGS) if is_flexible else 0)
     width = len(uvarint(len(records) + 1)) if is_flexible else _LENGTH.size

@@ -126,12 +126,12 @@ class TransactionCoordinator:
         from pykbroker.coordinators.transaction_log import (  # noqa: PLC0415  # as its log
             ADDING_VERSION,
             VERIFYING_VERSION,
-            question,
             verdicts_later,
             verdicts_of,
+            verification_request,
         )
 
-        request = question(
+        request = verification_request(
             transactional_id, producer_id, producer_epoch, topic_partitions, verify_only=verify_only
         )
         version = VERIFYING_VERSION if verify_only else ADDING_VERSION

@@ -62,7 +62,7 @@ def new_transaction_log(
     )
 
 
-def question(
+def verification_request(
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
@@ -87,14 +87,16 @@ async def verdicts_later(answer: asyncio.Future[Message]) -> Verdicts:
 
 
 def verdicts_of(answer: Message) -> Verdicts:
-    """As in Kafka, leaders return INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED."""
+    """As in Kafka, partition leaders return INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
     assert isinstance(answer, AddPartitionsToTxnResult)
     return {
-        TopicPartition(topic.name, it.partition_index): known_to_all(CODES[it.partition_error_code])
+        TopicPartition(topic.name, it.partition_index): producer_error(
+            CODES[it.partition_error_code]
+        )
         for topic in answer.topic_results
         for it in topic.results_by_partition
     }
 
 
-def known_to_all(code: ErrorCode) -> ErrorCode:
+def producer_error(code: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

@@ -279,7 +279,7 @@ async def test_a_partition_with_several_replicas_leaves_the_fast_path(tmp_path: 
 
 @pytest.mark.parametrize("looks_like", [mark(0), TIME_MARK])
 @pytest.mark.parametrize("version", [9, NEWEST])
-async def test_an_id_equal_to_a_mark_is_not_overwritten(
+async def test_a_topic_id_equal_to_an_offset_marker_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks_like: int, version: int
 ) -> None:
     topic_id = NUMBER.pack(looks_like) * 2
@@ -312,7 +312,7 @@ async def test_unknown_tagged_fields_do_not_prevent_the_fast_path(tmp_path: Path
         assert brokers.fast_count == 2
 
 
-async def test_a_request_with_a_longer_encoding_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_request_with_a_longer_encoding_is_not_stored(tmp_path: Path) -> None:
     async with groups_on_two_brokers(tmp_path) as brokers:
         for number in range(3):
             frame = commit({0: number}, version=9)
@@ -322,7 +322,7 @@ async def test_a_request_with_a_longer_encoding_is_not_remembered(tmp_path: Path
         assert not brokers.fast_count
 
 
-async def test_a_connection_remembers_a_bounded_number_of_requests(tmp_path: Path) -> None:
+async def test_a_connection_stores_a_bounded_number_of_requests(tmp_path: Path) -> None:
     async with groups_on_two_brokers(tmp_path) as brokers:
         for number in range(REQUESTS_MAX + 10):
             brokers.ask(commit({0: 1}, version=9, metadata=f"{number:05}"))
@@ -330,7 +330,7 @@ async def test_a_connection_remembers_a_bounded_number_of_requests(tmp_path: Pat
         assert not brokers.fast_count
 
 
-async def test_served_repeats_allow_remembering_more_requests(tmp_path: Path) -> None:
+async def test_served_repeats_allow_storing_more_requests(tmp_path: Path) -> None:
     async with groups_on_two_brokers(tmp_path) as brokers:
         for number in range(REQUESTS_MAX + 10):
             for _ in range(1 + REPEATS_PER_REQUEST):

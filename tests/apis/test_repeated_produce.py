@@ -179,7 +179,7 @@ async def test_a_partition_with_another_leader_rejects_appends(tmp_path: Path) -
         brokers.ask(query)
 
 
-async def test_a_connection_without_repeats_remembers_a_bounded_number_of_requests(
+async def test_a_connection_without_repeats_stores_a_bounded_number_of_requests(
     tmp_path: Path,
 ) -> None:
     async with two_brokers(tmp_path, partitions=REQUESTS_MAX + 10) as brokers:
@@ -209,7 +209,7 @@ async def test_a_request_with_bytes_after_its_records_uses_the_general_path(
         assert not brokers.fast_count
 
 
-async def test_a_request_with_many_bytes_before_its_records_is_not_remembered(
+async def test_a_request_with_many_bytes_before_its_records_is_not_stored(
     tmp_path: Path,
 ) -> None:
     async with two_brokers(tmp_path) as brokers:
@@ -298,7 +298,7 @@ async def test_a_change_of_leadership_sends_the_next_request_through_the_general
         assert brokers.fast_count == 3
 
 
-async def test_renewing_a_request_does_not_count_as_remembering_one(
+async def test_renewing_a_request_does_not_count_as_storing_one(
     tmp_path: Path,
 ) -> None:
     async with two_brokers(tmp_path) as brokers:

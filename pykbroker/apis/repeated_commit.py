@@ -68,7 +68,7 @@ class Repeats:
         self._answered_count = 0
 
     def may_examine(self) -> bool:
-        """Returns whether one more request can be examined; counts also those that are not stored."""
+        """Returns whether one more request can be examined; rejected requests count, too."""
         self._examined_count += 1
         return self._examined_count <= REQUESTS_MAX
 

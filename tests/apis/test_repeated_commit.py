@@ -377,7 +377,7 @@ async def test_both_paths_answer_corrupt_frames_equally(tmp_path: Path) -> None:
             frame = commit({0: 5, 2: 6}, version=version, topic_id=topic_id_of(brokers))
             for number in range(400):
                 if number % 20 == 0:
-                    brokers.fast.peer.repeats = None  # corrupt, valid requests are remembered
+                    brokers.fast.peer.repeats = None  # corrupt, valid requests are stored
                 brokers.ask(frame)
                 brokers.ask(corrupted(frame, dice))
                 brokers.ask(frame)
@@ -405,7 +405,7 @@ async def test_random_conversations_have_equal_responses_on_both_paths(tmp_path:
                 case 8 | 9:
                     end_transaction(brokers, committed=dice.random() < 0.7)
                 case 10:
-                    brokers.fast.peer.repeats = None  # it continues to remember requests
+                    brokers.fast.peer.repeats = None  # it continues to store requests
                 case _:
                     brokers.ask(commit_of_conversation(brokers, dice))
             assert told(brokers.fast) == told(brokers.general)

@@ -84,7 +84,7 @@ class Regex:
         return len(self.edges) - 1
 
     def build(self, node: Node, start: int) -> int:
-        """Add the states of a part of the expression behind `start`; returns the last of them."""
+        """Adds the states of a part of the expression after `start`; returns the last one."""
         match node:
             case frozenset() | Anchor():
                 end = self.state()
@@ -97,13 +97,13 @@ class Regex:
             case Choice():
                 end = self.state()
                 for option in node.options:
-                    self.edges[self.build(option, self.behind(start))].append((None, end))
+                    self.edges[self.build(option, self.add_state_after(start))].append((None, end))
                 return end
             case Repeat():
                 return self.build_repeat(node, start)
         assert_never(node)
 
-    def behind(self, start: int) -> int:
+    def add_state_after(self, start: int) -> int:
         state = self.state()
         self.edges[start].append((None, state))
         return state
@@ -112,9 +112,9 @@ class Regex:
         for _ in range(node.at_least):
             start = self.build(node.part, start)
         if node.at_most is None:
-            loop = self.behind(start)
+            loop = self.add_state_after(start)
             self.edges[self.build(node.part, loop)].append((None, loop))
-            return self.behind(loop)
+            return self.add_state_after(loop)
         end = self.state()
         for _ in range(node.at_most - node.at_least):
             self.edges[start].append((None, end))
@@ -123,7 +123,7 @@ class Regex:
         return end
 
     def matches(self, names: Iterable[str]) -> frozenset[str]:
-        """The matching names, in one piece: for short lists."""
+        """Returns the matching names of a short list, in one call."""
         matching = Matching(self, names)
         while not matching.advance(SLICE_EFFORT):
             pass
@@ -131,19 +131,19 @@ class Regex:
 
 
 NO_CHAR = ""
-"""Stands before and behind a name. Neither it nor a line end is part of a word."""
-BEFORE_NAME, BEHIND_NEWLINE, BEHIND_WORD, BEHIND_OTHER = range(4)
-"""What anchors see of the character before them."""
+"""The character before and after a name; like a newline, it is not part of a word."""
+BEFORE_NAME, AFTER_NEWLINE, AFTER_WORD, AFTER_OTHER = range(4)
+"""The kind of the previous character, which anchors depend on."""
 
 
 class DfaState:
     """A set of NFA states after a character, and the next DFA state by character."""
 
-    __slots__ = ("after", "look_back", "states")
+    __slots__ = ("after", "previous_kind", "states")
 
-    def __init__(self, states: frozenset[int], look_back: int) -> None:
+    def __init__(self, states: frozenset[int], previous_kind: int) -> None:
         self.states = states
-        self.look_back = look_back
+        self.previous_kind = previous_kind
         self.after: dict[str, DfaState] = {}
 
 
@@ -176,13 +176,13 @@ class Matching:
 
     @property
     def effort_left(self) -> int:
-        """Of the last slice."""
+        """Unused effort of the last slice."""
         return self._slice_end - self.effort
 
     def advance(self, effort: int) -> bool:
-        """Continue until about that much effort is spent; returns whether all names are matched.
+        """Runs a slice of about this effort; returns whether all names are matched.
 
-        Raises `TooCostly` when the names need more than `EFFORT_MAX`.
+        Raises `TooCostly` if the names need more than `EFFORT_MAX`.
         """
         self._slice_end = self.effort + effort
         return next(self._slices, True)
@@ -194,7 +194,7 @@ class Matching:
             for char in (*name, NO_CHAR):
                 following = state.after.get(char)
                 if following is None:
-                    following = self._walk(state, char)
+                    following = self._next_state(state, char)
                     if self.effort >= self._slice_end:
                         yield False
                 state = following
@@ -206,36 +206,40 @@ class Matching:
             if self.effort >= self._slice_end:
                 yield False
 
-    def _walk(self, state: DfaState, char: str) -> DfaState:
-        """The DFA state behind a character; behind the name, the NFA states without one."""
+    def _next_state(self, state: DfaState, char: str) -> DfaState:
+        """Returns the DFA state after a character, or after the end of the name (`NO_CHAR`)."""
         code = min(ord(char), OTHER) if char else -1
         edges_of = self._regex.edges
-        reached, waiting, behind = set(state.states), list(state.states), set[int]()
+        reached, waiting, following_states = set(state.states), list(state.states), set[int]()
         effort = 0
         while waiting:
             edges = edges_of[waiting.pop()]
             effort += 1 + len(edges)
-            for what, target in edges:
-                if isinstance(what, frozenset):
-                    if code in what:
-                        behind.add(target)
-                elif target not in reached and (what is None or holds(what, state.look_back, code)):
+            for condition, target in edges:
+                if isinstance(condition, frozenset):
+                    if code in condition:
+                        following_states.add(target)
+                elif target not in reached and (
+                    condition is None or holds(condition, state.previous_kind, code)
+                ):
                     reached.add(target)
                     waiting.append(target)
         self.effort += effort
         if self.effort > EFFORT_MAX:
             raise TooCostly("expression too costly to match")
-        following = self._known(frozenset(reached if not char else behind), look_back_of(code))
+        following = self._known(
+            frozenset(reached if not char else following_states), previous_kind_of(code)
+        )
         state.after[char] = following
         return following
 
-    def _known(self, states: frozenset[int], look_back: int) -> DfaState:
-        key = states, look_back
+    def _known(self, states: frozenset[int], previous_kind: int) -> DfaState:
+        key = states, previous_kind
         self.dfa_size += 1
         if (known := self._dfa.get(key)) is None:
             if self.dfa_size + len(states) > DFA_SIZE_MAX:
                 self._clear()
-            known = self._dfa[key] = DfaState(states, look_back)
+            known = self._dfa[key] = DfaState(states, previous_kind)
             self.dfa_size += len(states)
         return known
 
@@ -245,21 +249,21 @@ class Matching:
         self._start = DfaState(frozenset({0}), BEFORE_NAME)
 
 
-def look_back_of(code: int) -> int:
+def previous_kind_of(code: int) -> int:
     if code in NEWLINE:
-        return BEHIND_NEWLINE
-    return BEHIND_WORD if code in WORD else BEHIND_OTHER
+        return AFTER_NEWLINE
+    return AFTER_WORD if code in WORD else AFTER_OTHER
 
 
-def holds(anchor: Anchor, look_back: int, code: int) -> bool:
-    is_boundary = (look_back == BEHIND_WORD) != (code in WORD)
+def holds(anchor: Anchor, previous_kind: int, code: int) -> bool:
+    is_boundary = (previous_kind == AFTER_WORD) != (code in WORD)
     match anchor:
         case Anchor.START:
-            return look_back == BEFORE_NAME
+            return previous_kind == BEFORE_NAME
         case Anchor.END:
             return code == -1
         case Anchor.LINE_START:
-            return look_back in (BEFORE_NAME, BEHIND_NEWLINE)
+            return previous_kind in (BEFORE_NAME, AFTER_NEWLINE)
         case Anchor.LINE_END:
             return code == -1 or code in NEWLINE
         case Anchor.WORD_BOUNDARY:

@@ -93,10 +93,10 @@ class Transactions:
         )
         step = init_producer_id.init_producer_id(init, transaction, self.settings)
         if transaction is not None:
-            self._remember_recovery(init, step)
+            self._store_recovery(init, step)
         return self._outcome(step, ticket)
 
-    def _remember_recovery(self, init: Init, step: Step) -> None:
+    def _store_recovery(self, init: Init, step: Step) -> None:
         """Stores the recovery, which is valid as long as the granted epoch is the current one."""
         if init.producer is None or not step.new_states:
             return

@@ -35,7 +35,7 @@ class RequestObserver(Protocol):
         ...
 
     def note_repeated(self, api: Api, call: Call, response: Message) -> None:
-        """Called after a fast path has served a request."""
+        """Notes a request that a fast path has served."""
         ...
 
 

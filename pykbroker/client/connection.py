@@ -231,12 +231,12 @@ async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
 
 
 def repeated(failure: ClientError) -> ClientError:
-    """A new error of the same kind: one that is raised twice collects two tracebacks."""
+    """Returns a copy of the error: raising the same object twice would add a second traceback."""
     return type(failure)(*failure.args)
 
 
 def reason_of(error: OSError) -> str:
-    """The system's text; asyncio replaces that of a refused connection by its own."""
+    """Returns the system's text; asyncio replaces that of a refused connection by its own."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     return error.strerror or str(error)

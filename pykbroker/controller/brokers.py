@@ -63,7 +63,7 @@ def unfence_broker(image: ClusterImage, broker_id: int) -> Decision[None]:
 
 
 def unregister_broker(image: ClusterImage, broker_id: int) -> Decision[Refusal | None]:
-    """Refused for a live broker, which would continue to serve partitions."""
+    """Removes the registration of a fenced broker; a live one still serves partitions."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         refusal = Refusal(

@@ -309,7 +309,7 @@ class Controller:
     async def _execute(
         self, decide: Callable[[], Decide[Outcome]], *, validate_only: bool = False
     ) -> Outcome:
-        """Shielded from cancellation: records in the log must be replayed into the image."""
+        """Executes a command that cannot be cancelled: records in the log must be replayed."""
         return await asyncio.shield(
             self._begin(self._execute_in_turn(decide, validate_only=validate_only))
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def elect_leaders(
     image: ClusterImage, partitions: Sequence[TopicPartition], election_type: ElectionType
 ) -> Decision[list[Refusal | None]]:
-    """A partition that is named twice is elected once and gets the same outcome twice."""
+    """Elects leaders; a partition that is named twice is elected once and has equal outcomes."""
     results = {it: _elect(image, it, election_type) for it in partitions}
     records = [it for it in results.values() if isinstance(it, PartitionChangeRecord)]
     refusals = {it: result for it, result in results.items() if isinstance(result, Refusal)}

@@ -27,7 +27,7 @@ class TopicsOfCluster:
         return self._version
 
     def changed(self) -> None:
-        """Call after a change of topics, partition counts or racks."""
+        """Drops cached views after a change of topics, partition counts or racks."""
         self._version += 1
         self._views.clear()
 

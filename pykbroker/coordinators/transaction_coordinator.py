@@ -178,15 +178,15 @@ class TransactionCoordinator:
     # --- markers
 
     def _deliver_markers(self, log: TransactionLog, outcome: Outcome) -> None:
-        """Most transactions have few partitions, all on this node: they complete without a wait."""
+        """Delivers markers; few markers for partitions of this node are appended without a wait."""
         assert isinstance(outcome, TransactionOutcome)
         if len(outcome.markers) == 1:
             self._deliver(log, outcome.markers[0])
         elif outcome.markers:
-            log.begin_work(self._deliver_in_turn(log, outcome.markers))
+            log.begin_work(self._deliver_in_slices(log, outcome.markers))
 
-    async def _deliver_in_turn(self, log: TransactionLog, many: Sequence[Markers]) -> None:
-        """After a crash or many timeouts at once: yields to other requests between transactions."""
+    async def _deliver_in_slices(self, log: TransactionLog, many: Sequence[Markers]) -> None:
+        """Delivers the markers of many transactions and yields to requests between them."""
         for markers in many:
             self._deliver(log, markers)
             await asyncio.sleep(0)

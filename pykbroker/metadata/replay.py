@@ -214,10 +214,10 @@ class Replay:
         partitions[record.partition_id] = self._changed(before, record)
 
     def _changed(self, partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-        """Each change increments the partition epoch; a leader in it increments the leader epoch.
+        """Applies a change: increments the partition epoch and, with a leader, the leader epoch.
 
-        The leader epoch grows even if the record names the same leader. A list of None means that
-        the list does not change, an empty list clears it.
+        The leader epoch is incremented even if the leader is the same. None leaves a list
+        unchanged, an empty list clears it.
         """
         has_leader = record.leader != NO_LEADER_CHANGE
         recovery = record.leader_recovery_state
@@ -347,7 +347,7 @@ _REPLAYS: dict[type[Message], Callable[[Replay, Any], None]] = {
 
 
 def _switched(was: bool, change: int) -> bool:  # noqa: FBT001  # a state, not a mode
-    """In a registration change 1 switches on, -1 switches off and 0 means no change."""
+    """Returns the new flag of a registration: change 1 sets it, -1 clears it, 0 keeps it."""
     return was if change == 0 else change > 0
 
 

@@ -130,7 +130,7 @@ class JoiningProducers:
 
 
 def last_epoch_ended(marker_epoch: int, transaction_version: int) -> int:
-    """Since transaction version 2 a marker has the next epoch of the producer (KIP-890)."""
+    """Returns the epoch that a marker ends; since version 2 it has the next epoch (KIP-890)."""
     return marker_epoch - 1 if transaction_version >= STRICT_EPOCHS_SINCE else marker_epoch
 
 

@@ -83,7 +83,7 @@ class Leader:
         self.appends_fail_since_ms: int | None = None
 
     def resign(self) -> None:
-        """Another broker leads: it verifies transactions itself and decides which records stay."""
+        """Drops verifications and fails acks=all requests, because another broker leads now."""
         self.joining = JoiningProducers()
         self.partition.waiting.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -41,7 +41,7 @@ def read(
     first_batch_whole: bool,
     reader: Reader = Reader.CONSUMER,
 ) -> Fetched | Refusal:
-    """Whole batches from an offset on, up to the offset that this reader may see.
+    """Returns whole batches from an offset on, up to the offset that this reader may see.
 
     Raises `NotCached` instead of waiting for the disk; `disk_reads` reads in a thread.
     """
@@ -65,7 +65,7 @@ def read(
 
 
 def without_records(partition: Partition, isolation: Isolation, reader: Reader) -> Fetched:
-    """The result for a reader whose response is full."""
+    """Returns the result without records, for example if the response is full."""
     skips_aborted = isolation is Isolation.READ_COMMITTED and reader is Reader.CONSUMER
     return Fetched(
         NO_BYTES,
@@ -77,7 +77,7 @@ def without_records(partition: Partition, isolation: Isolation, reader: Reader) 
 
 
 def refusal_of_read(partition: Partition, offset: int, error: Exception) -> Refusal:
-    """The error of a failed read; logs the first of several failures."""
+    """Returns the error of a failed read; logs the first of several failures."""
     if isinstance(error, OffsetOutOfRange):
         return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
     is_corrupt = isinstance(error, CorruptLog)

@@ -35,7 +35,7 @@ class WaitingRequests:
             fetch.bytes_arrived(stable if is_read_committed else committed)
 
     def complete_fetches(self) -> None:
-        """Something other than new bytes has changed: waiting fetches read again."""
+        """Completes waiting fetches, which read again, after a change other than new bytes."""
         for fetch in tuple(self.fetches):
             fetch.complete()
 

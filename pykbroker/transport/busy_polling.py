@@ -16,7 +16,7 @@ POLL_SECONDS: Final = 30e-6
 """A client on the same host has received its response and sent the next request by then."""
 
 TURNS_MIN: Final = 8
-"""A poll that served fewer turns than this was useless. Responses sent in one turn of the loop
+"""A poll that served fewer turns than this was useless. Responses sent in one iteration of the loop
 count once: the loop did not have to poll for them."""
 
 SKIPPED_MAX: Final = 1024
@@ -61,7 +61,7 @@ class BusyPolling:
         return True
 
     def continues(self, now_seconds: float) -> bool:
-        """Called after each turn of the loop; returns False when the loop may block again."""
+        """Called after each iteration of the loop; returns False if the loop may block again."""
         if self._has_responded:
             self._turns += 1
             self._has_responded = False
@@ -77,7 +77,7 @@ class BusyPolling:
 
 
 class LoopPoller:
-    """Polls by scheduling a callback for the next turn: a loop with a callback does not block."""
+    """Polls by scheduling a callback for the next iteration: a loop with a callback does not block."""
 
     __slots__ = ("_loop", "_polling")
 

@@ -59,7 +59,7 @@ class Listener:
         self.resume()
 
     def pause(self) -> None:
-        """New connections wait in the backlog of the kernel."""
+        """Stops accepting; new connections wait in the backlog of the kernel."""
         if self._is_accepting:
             self._is_accepting = False
             for bound in self._sockets:

@@ -31,7 +31,7 @@ CODE_POINT_MAX = 0x10FFFF
 
 
 class BadRegex(Exception):
-    """The words go to the client."""
+    """The pattern is invalid; the client receives the message."""
 
 
 def letters(text: str) -> Letters:
@@ -194,7 +194,7 @@ class Parser:
         return self.pattern[self.at - 1]
 
     def choice(self, flags: Flags) -> Node:
-        """Parse up to the end of the group. Flags set in one alternative hold in those after it."""
+        """Parses up to the end of the group. Flags of one alternative apply to later ones, too."""
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise BadRegex("expression nests too deeply")
@@ -227,7 +227,7 @@ class Parser:
         return text
 
     def repeated(self, parts: list[Node], found: re.Match[str]) -> Node:
-        """Replace the last part of a sequence by its repetition."""
+        """Returns the repetition of the last part of a sequence and removes that part."""
         low, high = bounds(found)
         if max(low, high or 0) > COUNT_MAX or (high is not None and high < low):
             raise BadRegex("invalid repeat count")
@@ -281,7 +281,7 @@ class Parser:
         return cased(self.escaped_char(), flags) if found is None else found
 
     def escaped_class(self, flags: Flags) -> Letters | None:
-        """The class that a letter behind a backslash stands for."""
+        """Parses the character class after a backslash; None if there is another escape."""
         if found := self.take_match(PERL_CLASS):
             found_class = PERL[found[0].lower()]
             return complement(found_class) if found[0].isupper() else found_class
@@ -346,7 +346,7 @@ CHARS_OF_ANY_CASE = tuple(letters(chr(code).lower() + chr(code).upper()) for cod
 
 
 def cased(code: int, flags: Flags) -> Letters:
-    """One character; empty for one that is beyond ASCII."""
+    """Returns the set of a character in both cases if `i` is set; empty beyond ASCII."""
     if flags.ignore_case:
         code = ord(FOLDED_TO_ASCII.get(code, chr(code)))
     if code >= OTHER:
@@ -404,5 +404,5 @@ def bounds(found: re.Match[str]) -> tuple[int, int | None]:
 
 
 def count(digits: str) -> int:
-    """Python refuses to convert numbers of more than some thousand digits."""
+    """Parses a count; Python rejects numbers of more than a few thousand digits."""
     return int(digits) if len(digits) <= COUNT_DIGITS_MAX else COUNT_MAX + 1

@@ -23,7 +23,7 @@ class MigrationPolicy(StrEnum):
 
     @property
     def allows_any(self) -> bool:
-        """If no conversion is allowed, classic members cannot join consumer groups either."""
+        """True if a conversion is allowed; without one, classic members cannot join the group."""
         return self is not MigrationPolicy.DISABLED
 
     @property

@@ -274,7 +274,7 @@ class Broker:
         self.load_coordinators()
 
     def load_coordinators(self) -> None:
-        """Called at the start, and when the directory of a log can be opened later."""
+        """Loads coordinators of led partitions: at startup, and when a missing log opens later."""
         has_transactions = self.image.partition_count(TRANSACTION_STATE) > 0
         if has_transactions and not self.directory.was_clean:
             self.transactions.repair_losses()

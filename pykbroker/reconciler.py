@@ -58,7 +58,7 @@ class Reconciler:
                 self.note_success(part)
 
     def note_failure(self, offset: int, part: str, action: Callable[[], None]) -> None:
-        """Called while the exception is handled. The action must be safe to repeat."""
+        """Logs the handled exception and retries the action, which must be safe to repeat."""
         known = self._failures.get(part)
         is_logged = len(self._failures) < LOGGED_MAX if known is None else known.is_logged
         self._failures[part] = Failure(

@@ -78,7 +78,7 @@ def embedded_settings(config: Config, data: str, *, port: int = 0) -> Settings:
 
 
 def refuse_directory(config: Config) -> None:
-    """`snapshot` and `fork` copy the directory, so it is an argument and not a property."""
+    """Rejects the property `log.dirs`: the directory is an argument, for `snapshot` and `fork`."""
     for name in ("log.dirs", "log.dir"):
         if name in config:
             raise InvalidSetting(f"{name} is not supported here, use data=… for the directory")

@@ -45,7 +45,7 @@ class DiskFaults:
     def slow_disk(
         self, seconds: float, *, topic: str | None = None, times: int | None = None
     ) -> DiskFault:
-        """Each write blocks the broker for 'seconds'."""
+        """Delays each write by 'seconds', which blocks the broker."""
         return self._fail_writes(slow_disk(seconds, topic=topic, times=times))
 
     def disk_read_error(self, *, topic: str | None = None, times: int | None = None) -> DiskFault:

@@ -92,7 +92,7 @@ class FaultyDisk(VolatileDisk):
         return VolatileDisk.pwrite(descriptor, data, position)
 
     def fail_reads(self, fault: DiskFault) -> None:
-        """Mapped files are read without a system call, so the caller drops the maps."""
+        """Fails reads. The caller drops the maps, because mapped reads make no system call."""
         self._read_faults.append(fault)
         self.pread = self._faulty_read
 

@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 30e-6
 """A client on the same host has received its response and sent the next request by then."""
 
-TURNS_MIN: Final = 8
-"""A poll that served fewer turns than this was useless. Responses sent in one iteration of the loop
-count once: the loop did not have to poll for them."""
+ITERATIONS_MIN: Final = 8
+"""Polling with fewer served iterations than this was useless. Responses sent in one iteration count
+once, because the loop did not have to poll for them."""
 
 SKIPPED_MAX: Final = 1024
-"""After repeated polls that found too few requests, this many responses are not followed by one."""
+"""Maximum number of responses without polling after them, when earlier polling was useless."""
 
 
 class BusyPolling:
-    """Counts the turns that a poll has served, and doubles the pause after each useless poll."""
+    """Counts the iterations with responses of a poll; doubles the pause after each useless poll."""
 
     __slots__ = (
         "_deadline",
         "_has_responded",
+        "_iterations",
         "_next_skipped",
         "_skipped",
-        "_turns",
         "is_polling",
     )
 
     def __init__(self) -> None:
         self.is_polling = False
         self._deadline = 0.0
-        self._turns = 0
-        """Turns with a response since the poll started."""
+        self._iterations = 0
+        """Iterations of the loop with a response since the poll started."""
         self._has_responded = False
         self._skipped = 0
         """Responses to skip before the next poll."""
@@ -55,7 +55,7 @@ class BusyPolling:
             self._skipped -= 1
             return False
         self.is_polling = True
-        self._turns = 0
+        self._iterations = 0
         self._has_responded = False
         self._deadline = now_seconds + POLL_SECONDS
         return True
@@ -63,12 +63,12 @@ class BusyPolling:
     def continues(self, now_seconds: float) -> bool:
         """Called after each iteration of the loop; returns False if the loop may block again."""
         if self._has_responded:
-            self._turns += 1
+            self._iterations += 1
             self._has_responded = False
         if now_seconds < self._deadline:
             return True
         self.is_polling = False
-        if self._turns >= TURNS_MIN:
+        if self._iterations >= ITERATIONS_MIN:
             self._next_skipped = 1
         else:
             self._skipped = self._next_skipped
@@ -77,7 +77,7 @@ class BusyPolling:
 
 
 class LoopPoller:
-    """Polls by scheduling a callback for the next iteration: a loop with a callback does not block."""
+    """Polls by scheduling a callback for the next iteration, which keeps the loop from blocking."""
 
     __slots__ = ("_loop", "_polling")
 

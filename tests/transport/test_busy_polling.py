@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 from pykbroker.transport.busy_polling import (
+    ITERATIONS_MIN,
     POLL_SECONDS,
     SKIPPED_MAX,
-    TURNS_MIN,
     BusyPolling,
 )
 from pykbroker.transport.limits import ConnectionLimits
@@ -33,7 +33,7 @@ def burst(polling: BusyPolling, responses: int, begin: float) -> bool:
 
 def test_polling_continues_as_long_as_it_finds_requests() -> None:
     polling = BusyPolling()
-    assert all(burst(polling, TURNS_MIN + 1, begin) for begin in range(100))
+    assert all(burst(polling, ITERATIONS_MIN + 1, begin) for begin in range(100))
 
 
 def test_the_pause_doubles_after_each_useless_poll() -> None:

@@ -43,7 +43,7 @@ class ArchiveTarget:
 
     @property
     def staging_directory(self) -> str:
-        """By default beside the archive, because DuckDB's `**` matches hidden directories."""
+        """By default not in the archive, because DuckDB's `**` matches hidden directories."""
         if self.staging is not None:
             return local_path(self.staging)
         archive = Path(self.directory)

@@ -206,7 +206,7 @@ class Endpoint(asyncio.Transport):
             self.close()
 
     def bytes_left(self) -> None:
-        """Called when written data has arrived: resumes writing if the buffer is small enough."""
+        """Resumes writing when written data has arrived and the buffer is small enough."""
         if self._is_held_up and self.get_write_buffer_size() <= self._unsent_min:
             self._is_held_up = False
             if not self._is_lost:

@@ -83,7 +83,7 @@ def _for_this_thread(
 
 @contextmanager
 def _deterministic_collection() -> Iterator[None]:
-    """Garbage is collected by the loop. Warnings about clients that were killed are ignored."""
+    """Leaves garbage collection to the loop; ignores warnings about killed clients."""
     was_enabled = gc.isenabled()
     gc.disable()
     gc.freeze()

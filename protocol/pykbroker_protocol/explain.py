@@ -76,8 +76,8 @@ class Fault:
     """The bytes around the position in hex, with `>` before the malformed one."""
 
     def __str__(self) -> str:
-        place = f"{self.path} at byte {self.position}" if self.path else f"byte {self.position}"
-        return f"{place}: expected {self.expected}, found {self.found} ({self.excerpt})"
+        position = f"{self.path} at byte {self.position}" if self.path else f"byte {self.position}"
+        return f"{position}: expected {self.expected}, found {self.found} ({self.excerpt})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

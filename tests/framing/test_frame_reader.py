@@ -65,7 +65,7 @@ def test_an_announced_size_alone_allocates_little_memory(size: int) -> None:
         assert taken() < len(readers) * (frame_reader.SCRATCH_BYTES + 2 * frame_reader.FIRST_BYTES)
 
 
-def test_memory_of_completed_frames_is_kept_up_to_the_spares() -> None:
+def test_memory_of_completed_frames_is_kept_up_to_the_number_of_spares() -> None:
     scratch, size = Scratch(), frame_reader.SPARE_BYTES_MAX
     with traced_bytes() as taken:
         readers = []

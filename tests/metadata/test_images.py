@@ -137,7 +137,7 @@ def test_a_delta_applies_once_and_in_order(image: ClusterImage) -> None:
         behind.apply(first)
 
 
-def test_a_topic_created_and_deleted_in_one_batch_leaves_no_trace(image: ClusterImage) -> None:
+def test_a_topic_created_and_deleted_in_one_batch_is_not_in_the_image(image: ClusterImage) -> None:
     before = contents(image)
     delta = apply(
         image,

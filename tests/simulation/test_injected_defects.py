@@ -44,13 +44,13 @@ def first_seed_that_fails(play: Callable[[int], None]) -> str:
     raise AssertionError(f"none of {SEEDS_MAX} seeds finds it")
 
 
-def test_missing_deduplication_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_deduplication_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without deduplication, a retry after a lost response is appended twice."""
     monkeypatch.setattr(ProducerStates, "check", lambda *_, **__: None)
     assert "duplicate" in first_seed_that_fails(play_writers)
 
 
-def test_acknowledging_a_failed_write_is_found(
+def test_acknowledging_a_failed_write_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     true_append = Leader.append_batch
@@ -66,7 +66,7 @@ def test_acknowledging_a_failed_write_is_found(
     assert reports_a_loss(first_seed_that_fails(play_writers))
 
 
-def test_assigning_a_partition_before_its_revocation_is_found(
+def test_assigning_a_partition_before_its_revocation_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     true_take = consumer_reconciliation.add_free_partitions
@@ -78,13 +78,13 @@ def test_assigning_a_partition_before_its_revocation_is_found(
     assert "was given partition" in first_seed_that_fails(play_members)
 
 
-def test_keeping_empty_segments_after_a_gap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeping_empty_segments_after_a_gap_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log then ends at the last empty segment, which no reader reaches."""
     monkeypatch.setattr(recovery, "_remove_empty", lambda *_: None)
     assert "a reader waits at the end" in first_seed_that_fails(play_power_failures_and_readers)
 
 
-def test_a_flush_without_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_without_effect_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     true_flush = Log.flush
 
     def flush(self: Log, upto: int | None = None) -> None:
@@ -107,12 +107,12 @@ def reports_a_loss(found: str) -> bool:
     return "lost write" in found or "inconsistent offsets" in found or "unseen" in found
 
 
-def test_responding_before_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responding_before_the_flush_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "settled_offset", property(lambda it: it.log.log_end_offset))
     assert reports_a_loss(first_seed_that_fails(play_power_failures))
 
 
-def test_trusting_a_flush_after_a_failed_flush_is_found(
+def test_trusting_a_flush_after_a_failed_flush_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Linux marks the pages of a failed fsync clean; the next fsync succeeds without them."""

@@ -146,7 +146,7 @@ def list_of(kind: Kind, plural: str) -> Kind:
             problems.add(path, f"should be a list of {plural}, not {type_words(value)}")
             return ()
         items = tuple(
-            kind.read(item, f"{path}[{place}]", problems) for place, item in enumerate(value)
+            kind.read(item, f"{path}[{index}]", problems) for index, item in enumerate(value)
         )
         if not items:
             problems.add(path, f"should name at least one of {plural}")

@@ -87,7 +87,7 @@ def test_an_expression_that_costs_too_much_is_refused_after_some_slices() -> Non
     assert not world.log
 
 
-def test_a_client_that_disconnects_takes_its_expression_out_of_the_queue() -> None:
+def test_the_expression_of_a_disconnected_client_is_removed_from_the_queue() -> None:
     world = world_with_orders()
     anna, bob = Consumer(world, "anna", regex=LONG), Consumer(world, "bob", regex=LONG[:-1])
     gone, sent = anna.send(), bob.send()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from compat.apache import ApacheKafka, ApacheTools, WarmTools, install, message_definitions
 from compat.missing_tool import MissingToolError
@@ -31,6 +32,10 @@ SPARK_RAN: pytest.StashKey[bool] = pytest.StashKey()
 MISSING_TOOL = "missing tool"
 """Name of the report property of tests that were skipped because of a missing tool."""
 REASON_CHARACTERS_MAX = 200
+
+# A busy machine delays examples, so property tests have no time limits.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 def pytest_configure() -> None:

@@ -552,7 +552,8 @@ async def run(controller: Controller, command: tuple[str, str, Any]) -> None:
 
 @given(commands, st.sampled_from([300, 1 << 30]))
 @settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_the_log_loads_the_live_image(
     tmp_path_factory: pytest.TempPathFactory,

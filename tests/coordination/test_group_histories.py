@@ -397,5 +397,5 @@ def error_of(code: int) -> ErrorCode:
 
 TestGroupHistories = pytest.mark.slow(GroupHistories.TestCase)
 TestGroupHistories.settings = settings(
-    max_examples=1000, stateful_step_count=30, deadline=None, report_multiple_bugs=False
+    max_examples=1000, stateful_step_count=30, report_multiple_bugs=False
 )

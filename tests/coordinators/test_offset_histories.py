@@ -129,7 +129,7 @@ def assert_alike(driver: GroupLogDriver, model: Model) -> None:
     assert driver.pending == model.pending
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=st.lists(STEPS, min_size=3, max_size=25))
 def test_committed_and_pending_offsets_match_the_model(steps: list[Step]) -> None:
     model = Model()

@@ -1,7 +1,7 @@
 """Keys are mapped to the partitions of the Java client."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker_protocol.partitioner import murmur2, partition_of_key
@@ -22,7 +22,6 @@ def test_murmur2_equals_the_hash_of_the_java_client(key: bytes, hashed: int) -> 
     assert murmur2(key) == hashed & 0xFFFFFFFF
 
 
-@settings(deadline=None)  # the first example imports kafka-python
 @given(key=st.binary(max_size=64), count=st.integers(1, 1000))
 def test_kafka_python_chooses_the_same_partition(key: bytes, count: int) -> None:
     from kafka.partitioner.default import murmur2 as kafka_pythons

@@ -187,4 +187,4 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 TestCompactionAsAWhole = pytest.mark.slow(CompactionMachine.TestCase)
-TestCompactionAsAWhole.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCompactionAsAWhole.settings = settings(max_examples=60, stateful_step_count=40)

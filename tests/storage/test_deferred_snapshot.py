@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker_storage import log as log_module
@@ -45,7 +45,6 @@ def snapshots(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.glob("*.snapshot*"))
 
 
-@settings(deadline=None)
 @given(changes=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8))
 def test_a_deferred_snapshot_has_the_producers_of_its_offset(
     tmp_path_factory: pytest.TempPathFactory, changes: list[list[int]]

@@ -111,7 +111,7 @@ def test_a_slice_has_whole_batches_and_always_the_first(
     assert len(list(iterate_batches(found.view)) if found else []) == batches
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=4), min_size=1, max_size=30),
     data=st.data(),
@@ -203,7 +203,7 @@ def test_a_changed_configuration_applies_to_the_next_append(tmp_path: Path) -> N
     assert log.segment_count == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     timestamps=st.lists(st.integers(0, 50), min_size=1, max_size=40),
     start=st.integers(0, 10),

@@ -163,4 +163,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogAsAWhole = LogMachine.TestCase
-TestLogAsAWhole.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestLogAsAWhole.settings = settings(max_examples=80, stateful_step_count=30)

@@ -70,7 +70,7 @@ def test_a_torn_tail_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 NOT_COVERED_BY_THE_CHECKSUM = {*range(8), *range(12, 16)}  # base offset and leader epoch
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(bit=st.integers(0, 10**6))
 def test_a_batch_with_a_flipped_bit_is_never_returned(
     tmp_path_factory: pytest.TempPathFactory, bit: int
@@ -118,7 +118,7 @@ def flip(directory: Path, bit: int) -> int:
     return at // 8
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), flush_every=st.integers(1, 10))
 def test_flushed_records_survive_a_power_cut(
     tmp_path_factory: pytest.TempPathFactory, seed: int, flush_every: int

@@ -16,7 +16,7 @@ from pykbroker_storage.retention import SegmentAge, count_expired
 from tests.storage.batches import NOW, ONE_SEGMENT, append, open_log, records_from
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(counts=st.lists(st.integers(1, 3), min_size=1, max_size=20), at=st.integers(0, 60))
 def test_truncation_keeps_whole_batches_below_the_offset(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], at: int

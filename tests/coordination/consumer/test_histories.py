@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -296,6 +296,4 @@ TestHistoriesInSlices = pytest.mark.slow(HistoriesInSlices.TestCase)
 TestHistories.settings = TestHistoriesInSlices.settings = settings(
     max_examples=100,
     stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
 )

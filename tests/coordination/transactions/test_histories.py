@@ -326,5 +326,5 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = pytest.mark.slow(Histories.TestCase)
 TestHistories.settings = settings(
-    max_examples=250, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+    max_examples=250, stateful_step_count=40, report_multiple_bugs=False
 )

@@ -33,7 +33,7 @@ def shown(findings: list[Finding]) -> str:
     return "\n".join(map(str, findings))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS, steps=st.integers(0, 400))
 def test_valid_histories_have_no_findings(seed: int, steps: int) -> None:
     findings = check(Cluster(Random(seed)).play(steps))
@@ -41,13 +41,13 @@ def test_valid_histories_have_no_findings(seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("anomaly", Anomaly, ids=str)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=SEEDS)
 def test_an_injected_anomaly_is_the_only_finding(anomaly: Anomaly, seed: int) -> None:
     expect_exactly(anomaly, INJECTIONS[anomaly], seed)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=SEEDS)
 def test_a_rejected_record_that_is_read_is_an_aborted_read(seed: int) -> None:
     expect_exactly(Anomaly.ABORTED_READ, refused_read, seed)

@@ -55,7 +55,7 @@ class KafkaPythonLibrary:
             self.consumer.assign(own)
             client.assigned(*((self.options.source, it) for it in self.options.partitions))
             return
-        self.listener = Listener(client)
+        self.listener = Listener(client, self.consumer)
         self.consumer.subscribe([self.options.source], listener=self.listener)
 
     def poll(self) -> list[Record]:
@@ -100,10 +100,18 @@ class KafkaPythonLibrary:
 
     def send_offsets(self, positions: Positions) -> None:
         self.has_offsets_left_over = True
-        self.producer.send_offsets_to_transaction(
-            offsets_of(positions), self.consumer.group_metadata()
-        )
+        self.producer.send_offsets_to_transaction(offsets_of(positions), self.group_metadata())
         self.has_offsets_left_over = False
+
+    def group_metadata(self) -> Any:
+        """Returns the group metadata of the current assignment.
+
+        After a loss of membership the library returns generation -1 and an empty member id. A
+        broker accepts transactional offset commits with these values from any producer.
+        """
+        if self.listener is None:
+            return self.consumer.group_metadata()
+        return self.listener.group_metadata
 
     def commit(self) -> None:
         self.producer.commit_transaction()
@@ -123,12 +131,15 @@ class KafkaPythonLibrary:
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python is untyped
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, consumer: Any) -> None:
         self.client = client
+        self.consumer = consumer
         self.fresh: list[Any] = []
+        self.group_metadata: Any = None
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self.fresh = list(assigned)
+        self.group_metadata = self.consumer.group_metadata()
         self.client.assigned(*((it.topic, it.partition) for it in assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:

@@ -5,7 +5,11 @@ BIN    := $(VENV)/bin
 
 .PHONY: run demo install test quick portable coverage check bench soak mutants compat docs dist clean
 
-run: install
+# An environment with the development tools is enough for `make run`; a new one gets only the broker.
+RUNTIME := $(firstword $(wildcard $(VENV)/.installed) $(VENV)/.runtime)
+PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+run: $(RUNTIME)
 	$(BIN)/pykbroker serve --listen 127.0.0.1:9092
 
 demo: install # a fleet of trucks: examples/fleet
@@ -13,11 +17,17 @@ demo: install # a fleet of trucks: examples/fleet
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "pykbroker needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.runtime: pyproject.toml | $(BIN)/python # with the client of examples/truck_positions.py
+	$(PIP) --editable . kafka-python
 	touch $@
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "pykbroker needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
 
 check: install
 	$(BIN)/ruff check .
@@ -59,7 +69,7 @@ compat: install
 	$(BIN)/pykbroker-compat run --report build/compat
 
 docs: install # the generated pages, and the site in build/site with its links checked
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	$(BIN)/python -m compat.command_line page
 	$(BIN)/python -m pykbroker.apis.document > docs/supported-apis.md
 	$(BIN)/python -m pykbroker.pipeline.declaration.document docs/pipelines.md

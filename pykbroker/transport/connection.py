@@ -326,8 +326,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close_for(self, violation: ProtocolViolation) -> None:
         if not self._is_closing:
-            line = f"{self._described()}: connection closed ({violation.reason})"
-            self._context.log.peer_warning(line)
+            text = "%s: connection closed (%s)"
+            self._context.log.warning(text, self._described(), violation.reason)
             if violation.last_bytes and self._transport is not None:
                 self._transport.write(violation.last_bytes)
         self.close()
@@ -337,8 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def _log_internal_error(self, error: BaseException) -> None:
-        line = f"{self._described()}: connection closed (internal error)"
-        self._context.log.internal_error(line, error)
+        self._context.log.internal_error(self._described(), error)
 
     def _described(self) -> str:
         # The client id comes from the peer: quoted and shortened.

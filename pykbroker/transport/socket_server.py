@@ -50,7 +50,7 @@ class SocketServer:
         """
         self._loop = loop = asyncio.get_running_loop()
         now_ms = now_ms or (lambda: loop.time() * 1000)
-        self._log = PeerLog(logger, now_ms)
+        self._log = PeerLog(logger)
         poller = None if busy_polling is None else LoopPoller(loop, busy_polling)
         self._context = ServerContext(
             serve=serve,
@@ -136,16 +136,19 @@ class SocketServer:
         if self._quotas.admit(ip) is Verdict.REJECT:
             accepted.close()
             allowed = self.limits.connections_from(ip)
-            self._log.peer_warning(
-                f"{ip} on listener {listener.name}: connection rejected "
-                f"(max.connections.per.ip of this address is {allowed})"
+            self._log.warning(
+                "%s on listener %s: connection rejected "
+                "(max.connections.per.ip of this address is %d)",
+                ip,
+                listener.name,
+                allowed,
             )
             return
         if self._quotas.is_full:
-            self._log.peer_warning(
-                f"listeners: {self.connection_count} connections are open, the maximum that "
-                "max.connections and the open file limit (ulimit -n) allow; new connections wait "
-                "until one closes"
+            self._log.warning(
+                "listeners: %d connections are open, the maximum that max.connections and the open "
+                "file limit (ulimit -n) allow; new connections wait until one closes",
+                self.connection_count,
             )
         self._resume_or_pause()
         if self._next_idle_check is None:
@@ -170,9 +173,11 @@ class SocketServer:
         connection.connection_lost(None)
 
     def _exhausted(self, error: OSError) -> None:
-        self._log.peer_warning(
-            f"listeners: connections cannot be accepted ({error.strerror}); "
-            f"{self.connection_count} are open; retrying every {ACCEPT_RETRY_SECONDS:g} s"
+        self._log.warning(
+            "listeners: connections cannot be accepted (%s); %d are open; retrying every %g s",
+            error.strerror,
+            self.connection_count,
+            ACCEPT_RETRY_SECONDS,
         )
         if self._retry is None or self._retry.when() <= self._loop.time():
             self._retry = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume_or_pause)
@@ -234,5 +239,5 @@ class SocketServer:
             return
         _, running = await asyncio.wait(waits, timeout=CANCELLATION_SECONDS_MAX)
         if running:
-            text = "shutdown: %d requests still running %g s after cancellation"
-            logger.warning(text, len(running), CANCELLATION_SECONDS_MAX)
+            text = "shutdown: requests still running %g s after cancellation: %d"
+            logger.warning(text, CANCELLATION_SECONDS_MAX, len(running))

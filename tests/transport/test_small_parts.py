@@ -1,14 +1,17 @@
 """Connection quotas, the peer log, and callbacks of a peer."""
 
+import io
 import logging
 from types import MappingProxyType
 
 import pytest
 
 from pykbroker.apis.peer import Peer
+from pykbroker.telemetry.log_throttle import LINES_PER_PERIOD_MAX
+from pykbroker.telemetry.logs import ThrottleFilter
 from pykbroker.transport.connection_quotas import ConnectionQuotas, Verdict
 from pykbroker.transport.limits import ConnectionLimits
-from pykbroker.transport.peer_log import LINES_PER_PERIOD_MAX, PERIOD_SECONDS, PeerLog
+from pykbroker.transport.peer_log import PeerLog
 
 
 def test_each_ip_address_has_its_own_quota() -> None:
@@ -33,17 +36,19 @@ def test_quotas_are_full_until_a_connection_is_released() -> None:
     assert not quotas.is_full
 
 
-def test_lines_about_peers_are_limited_and_suppressed_ones_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    now_ms = 0.0
-    log = PeerLog(logging.getLogger("test"), lambda: now_ms)
-    for n in range(LINES_PER_PERIOD_MAX + 5):
-        log.peer_warning(f"line {n}")
-    assert len(caplog.messages) == LINES_PER_PERIOD_MAX
-    now_ms = PERIOD_SECONDS * 1000
-    log.peer_warning("later")
-    assert caplog.messages[-1] == "later (5 similar lines suppressed)"
+def test_lines_about_peers_are_limited_by_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(ThrottleFilter(lambda: 0.0))
+    logger = logging.getLogger("test")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    log = PeerLog(logger)
+    for port in range(LINES_PER_PERIOD_MAX + 5):
+        log.warning("client at port %d: connection closed (%s)", port, "no request header")
+    log.warning("listeners: connections cannot be accepted (%s)", "Too many open files")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == LINES_PER_PERIOD_MAX + 1
+    assert "Too many open files" in lines[-1]
 
 
 def divide() -> float:
@@ -51,7 +56,7 @@ def divide() -> float:
 
 
 def test_an_internal_error_is_logged_with_traceback_once(caplog: pytest.LogCaptureFixture) -> None:
-    log = PeerLog(logging.getLogger("test"), lambda: 0.0)
+    log = PeerLog(logging.getLogger("test"))
     for _ in range(3):
         with pytest.raises(ZeroDivisionError) as raised:
             divide()

@@ -138,13 +138,16 @@ def explain_message(
     return _explain(buffer, parse_body, "message", fields_max)
 
 
-def first_fault(frame: Buffer) -> str:
-    """Returns one line for the log about the first malformed byte of a request, without secrets."""
+def first_fault(frame: Buffer, decoder_error: str = "no fault") -> str:
+    """Returns one line for the log about the first malformed byte of a request, without secrets.
+
+    The line contains the error of the decoder only if no malformed byte is found.
+    """
     explained = explain_request(frame, fields_max=FIELDS_SEARCHED_MAX)
     if explained.fault is not None:
         return shorten(f"{explained.title}, {explained.fault}", FAULT_TEXT_MAX)
-    where = "" if explained.is_whole else f" in the first {FIELDS_SEARCHED_MAX} fields"
-    return shorten(f"{explained.title}: no fault{where}", FAULT_TEXT_MAX)
+    where = "" if explained.is_whole else f" (not in the first {FIELDS_SEARCHED_MAX} fields)"
+    return shorten(f"{explained.title}: {decoder_error}{where}", FAULT_TEXT_MAX)
 
 
 class RequestHeader(Message, versions="1-2", flexible="2+"):

@@ -87,4 +87,4 @@ def unreadable(frame: memoryview, error: MalformedMessage) -> ProtocolViolation:
     """Returns a ProtocolViolation that names the first malformed field and byte for the log."""
     from pykbroker_protocol.explain import first_fault  # noqa: PLC0415  # loads construct
 
-    return ProtocolViolation(f"{error}; {first_fault(frame)}")
+    return ProtocolViolation(first_fault(frame, str(error)))

@@ -135,7 +135,7 @@ async def test_min_insync_replicas_can_be_set_for_the_cluster_and_for_a_broker(
 async def test_a_property_without_effect_is_stored_described_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logged = "these properties have no effect on this broker: background.threads"
+    logged = "configuration: properties without effect on this broker: background.threads"
     broker = await serving(tmp_path, {})
     for threads in ("11", "12"):
         set_together = {"background.threads": threads, "log.retention.ms": "5000"}
@@ -156,7 +156,9 @@ async def test_a_topic_property_without_effect_is_logged_once(
     with caplog.at_level(logging.WARNING):
         for value in ("true", "false"):
             assert await changed(broker, TOPIC_RESOURCE, "trucks", {"preallocate": value}) is None
-    assert caplog.messages == ["these properties have no effect on this broker: preallocate"]
+    assert caplog.messages == [
+        "configuration: properties without effect on this broker: preallocate"
+    ]
 
 
 async def test_stored_listeners_do_not_replace_the_bound_listeners(tmp_path: Path) -> None:

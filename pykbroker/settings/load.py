@@ -12,7 +12,7 @@ from pykbroker.settings.table import ALIASES, BROKER, TOPIC
 from pykbroker.settings.unsupported import refuse_unsupported
 from pykbroker.settings.values import Layers, Settings, TopicSettings
 
-WITHOUT_EFFECT: Final = "these properties have no effect on this broker: %s"
+WITHOUT_EFFECT: Final = "configuration: properties without effect on this broker: %s"
 
 _logger = logging.getLogger(__name__)
 _STATIC_ONLY = frozenset({"listeners"})

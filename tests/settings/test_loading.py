@@ -134,9 +134,11 @@ def test_one_warning_names_all_properties_without_effect(caplog: pytest.LogCaptu
         load_settings(
             {"ssl.keystore.type": "JKS", "num.partitions": "1", "num.network.threads": "4"}
         )
-    assert caplog.messages == [
-        "these properties have no effect on this broker: num.network.threads, ssl.keystore.type"
-    ]
+    (line,) = caplog.messages
+    assert line == (
+        "configuration: properties without effect on this broker: "
+        "num.network.threads, ssl.keystore.type"
+    )
 
 
 def test_a_property_has_an_effect_if_it_or_its_dependents_have_a_field() -> None:

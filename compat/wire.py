@@ -13,7 +13,7 @@ from pykbroker_protocol.frame import read_response_header, write_request
 if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class Closed(ConnectionError):
@@ -30,7 +30,7 @@ class Wire:
         host: str = "127.0.0.1",
         client_id: str = "test",
         receive_buffer: int = 0,
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self.client_id = client_id
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

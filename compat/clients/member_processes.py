@@ -18,7 +18,7 @@ from compat.apache.tools import SHORT_LIVED_JVM, java_command
 REPOSITORY = Path(__file__).parents[2]
 JAVA_PROGRAM = Path(__file__).with_name("GroupMembers.java")
 JAVA = "java"
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 300
 _POLL_SECONDS = 0.02
@@ -230,7 +230,7 @@ class MemberProcesses:
                 (by_name[event["member"]] if "member" in event else members[0]).apply(event)
 
     def until(
-        self, condition: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS
+        self, condition: Callable[[], bool], what: str, *, seconds: float = TIMEOUT_SECONDS
     ) -> None:
         deadline = time.monotonic() + seconds
         while True:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
     from pykbroker_storage.filesystem import FileSystem
 
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 class NoUpkeep(SystemClock):
@@ -44,7 +44,7 @@ async def broker_on(
         {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **given}
     )
     broker = Broker(settings, Environment(clock=NoUpkeep(), filesystem=disk))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await broker.begin()
         try:
             yield broker

@@ -22,12 +22,12 @@ from tests.apis.request_builders import (
     to_partition,
 )
 from tests.apis.transcript import Transcript
-from tests.apis.wire import PATIENCE_SECONDS, Wire
+from tests.apis.wire import TIMEOUT_SECONDS, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE_MS = int(PATIENCE_SECONDS * 1000) + 60_000
+TIMEOUT_MS = int(TIMEOUT_SECONDS * 1000) + 60_000
 VALUE = bytes(500_000)  # two of them fill the smallest segment
 BATCH_BYTES = len(batch(VALUE))
 NO_SESSION = {"session_id": 0, "session_epoch": -1}
@@ -53,7 +53,7 @@ class Topic:
         partitions = [
             from_partition(0, topic=self.name, partition=it, bytes_max=bytes_max) for it in (0, 1)
         ]
-        return fetched(*partitions, min_bytes=least, max_wait_ms=PATIENCE_MS, **more)
+        return fetched(*partitions, min_bytes=least, max_wait_ms=TIMEOUT_MS, **more)
 
 
 @pytest.fixture(params=["pykbroker", pytest.param("apache", marks=pytest.mark.oracle)])

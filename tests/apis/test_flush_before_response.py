@@ -29,7 +29,7 @@ from pykbroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from pykbroker_storage.filesystem import FileSystem
-from tests.apis.one_broker import PATIENCE_SECONDS, Client, answer_of, broker_on
+from tests.apis.one_broker import TIMEOUT_SECONDS, Client, answer_of, broker_on
 from tests.apis.request_builders import batch, fetched, from_partition, produced, to_partition
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class GatedDisk(FileSystem):
             if folder in self.gated and name.endswith(".log"):
                 self.flushes += 1
                 self._arrived.release()
-                assert self.gate.wait(PATIENCE_SECONDS)
+                assert self.gate.wait(TIMEOUT_SECONDS)
                 if self.fails:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -78,7 +78,7 @@ class GatedDisk(FileSystem):
         return descriptor
 
     async def until_flushing(self) -> None:
-        assert await asyncio.to_thread(self._arrived.acquire, timeout=PATIENCE_SECONDS)
+        assert await asyncio.to_thread(self._arrived.acquire, timeout=TIMEOUT_SECONDS)
 
 
 class Scene:

@@ -1,5 +1,5 @@
 """The client of the compatibility suite, under the name that tests use."""
 
-from compat.wire import PATIENCE_SECONDS, Closed, Wire
+from compat.wire import TIMEOUT_SECONDS, Closed, Wire
 
-__all__ = ["PATIENCE_SECONDS", "Closed", "Wire"]
+__all__ = ["TIMEOUT_SECONDS", "Closed", "Wire"]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 HERE, ELSEWHERE = 1, 2
 NAME, TOPIC = "depot-1", "trucks"
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 
 
 class Groups:
@@ -119,7 +119,7 @@ class TransactionNode:
         await self.until(lambda: not self.coordinator.is_loading)
 
     async def until(self, is_so: Any) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not is_so():  # noqa: ASYNC110  # no event reports it
                 await asyncio.sleep(0.001)
 

@@ -21,7 +21,7 @@ from compat.clients.relay_processes import RelayProcesses
 from compat.clients.relay_program import SESSION_TIMEOUT_MS, Guarantee, origin_of
 from pykbroker.testing.history import Anomaly, Deliveries, History, count_deliveries, expect_sound
 from tests.delivery.writer_and_reader import (
-    PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
     WRITER_ID,
     Ends,
     Writer,
@@ -160,7 +160,7 @@ class CrashRun:
         return read_all(self.node.bootstrap, client, topic, PARTITIONS)
 
     def until(self, relays: RelayProcesses, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not condition():
             relays.restart_ended()
             assert time.monotonic() < deadline, f"timed out: {what}\n{relays.diagnostics()}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykbroker.testing.history import Sending
 
 WRITER_ID = "writer"
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 PAUSE_SECONDS = 0.01
 RECORDS_PER_ROUND_MAX = 10
 
@@ -72,7 +72,7 @@ class Writer:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(2 * PATIENCE_SECONDS)
+        self._thread.join(2 * TIMEOUT_SECONDS)
         assert not self._thread.is_alive()
         if self._failure is not None:
             raise self._failure
@@ -91,7 +91,7 @@ class Writer:
         """Writes until `stop`, or until a transaction fails."""
         producer = Producer(self._settings)
         if self.is_transactional:
-            again(lambda: producer.init_transactions(PATIENCE_SECONDS))
+            again(lambda: producer.init_transactions(TIMEOUT_SECONDS))
         while not self._stopping.is_set():
             if not self.is_transactional:
                 self._send(client, producer)
@@ -136,7 +136,7 @@ class Writer:
                 partition=partition,
                 on_delivery=callback(sending, acknowledged),
             )
-        producer.flush(PATIENCE_SECONDS)
+        producer.flush(TIMEOUT_SECONDS)
         return len(acknowledged) == len(under_way)
 
 
@@ -153,7 +153,7 @@ def callback(sending: Sending, acknowledged: list[int]) -> Callable[[Any, Any], 
 
 def again(act: Callable[[], None]) -> None:
     """Repeats an action while librdkafka reports a retriable error."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             return act()
@@ -168,7 +168,7 @@ def end_transactions(bootstrap: str, transactional_ids: Iterable[str]) -> None:
         producer = Producer(
             {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0}
         )
-        again(partial(producer.init_transactions, PATIENCE_SECONDS))
+        again(partial(producer.init_transactions, TIMEOUT_SECONDS))
 
 
 def read_all(bootstrap: str, client: Client, topic: str, partitions: int) -> Ends:
@@ -213,7 +213,7 @@ def high_watermarks(bootstrap: str, topic: str, partitions: int) -> Ends:
 
 def _read_to_the_stops(consumer: Consumer, client: Client, ends: Ends) -> dict[int, int]:
     stops: dict[int, int] = {}
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while len(stops) < len(ends):
         assert time.monotonic() < deadline, f"only {stops} could be read to the end"
         records: list[Record] = []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.end_to_end.conftest import StartBroker
 
 BATCHES = 20
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 TRANSIENT = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -161,7 +161,7 @@ def settled(
     code_of: Callable[[Any], int] = lambda answer: answer.error_code,
 ) -> Any:
     """Retries until the coordinator is available and loaded; returns its response."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while code_of(answer := wire.ask(request, version)) in TRANSIENT:
         assert time.monotonic() < deadline
         time.sleep(0.02)

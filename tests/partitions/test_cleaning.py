@@ -27,7 +27,7 @@ from tests.storage.compaction_rounds import append_keyed, keyed_records
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_SECONDS = 20
+TIMEOUT_SECONDS = 20
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ async def test_a_long_compaction_uses_no_flush_thread(local: LocalPartitions) ->
     with ThreadPoolExecutor(1) as other:
         await loop.run_in_executor(other, process.has_begun.wait)
     flushing = asyncio.create_task(asyncio.to_thread(lambda: None))
-    await asyncio.wait([flushing], timeout=PATIENCE_SECONDS)
+    await asyncio.wait([flushing], timeout=TIMEOUT_SECONDS)
     is_flushed = flushing.done()
     process.may_end.set()
     assert await cleaning

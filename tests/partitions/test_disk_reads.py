@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pykbroker_storage.read_view import ReadView
 
 EVERYTHING = range(1 << 40)
-PATIENCE_SECONDS = 20
+TIMEOUT_SECONDS = 20
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ async def test_a_batch_is_inspected_while_all_searches_by_time_wait_for_the_disk
     records = memoryview(bytearray(builder.build()))
     written = compacted.leader.append(records, required_acks=1, produce_version=9, now_ms=NOW)
     assert isinstance(written, asyncio.Task)
-    await asyncio.wait([written], timeout=PATIENCE_SECONDS)
+    await asyncio.wait([written], timeout=TIMEOUT_SECONDS)
     assert written.done()
     assert not any(it.done() for it in searches)
     spins.set()

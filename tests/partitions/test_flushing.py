@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pykbroker_storage.log import Log
 
 FLUSHES_MAX = 20
-PATIENCE_SECONDS = 20
+TIMEOUT_SECONDS = 20
 
 
 class BusyProducer(FlushThreads):
@@ -64,7 +64,7 @@ class GatedDisk(FileSystem):
 
         def fdatasync(descriptor: int) -> None:
             self.has_begun.set()
-            assert self.gate.wait(PATIENCE_SECONDS)
+            assert self.gate.wait(TIMEOUT_SECONDS)
             os.fdatasync(descriptor)
 
         self.fdatasync = fdatasync

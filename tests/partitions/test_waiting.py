@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.partitions.local_partitions import LocalPartitions
 
 DAY_SECONDS = 86_400
-PATIENCE_SECONDS = 20
+TIMEOUT_SECONDS = 20
 REPLICATED = replace(LEADERSHIP, replicas=(1, 2), in_sync=(1, 2), partition_epoch=1)
 ELSEWHERE = replace(REPLICATED, leader=2, leader_epoch=1, partition_epoch=2)
 ALONE = replace(REPLICATED, in_sync=(1,), partition_epoch=2)
@@ -60,7 +60,7 @@ async def started(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 
 async def outcome_of(task: asyncio.Task[Any]) -> Any:
-    return await asyncio.wait_for(task, PATIENCE_SECONDS)
+    return await asyncio.wait_for(task, TIMEOUT_SECONDS)
 
 
 async def test_commit_wait_completes_when_the_high_watermark_reaches_its_offset(

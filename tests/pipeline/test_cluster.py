@@ -104,7 +104,7 @@ def child(directory: Path, name: str, *command: str) -> Iterator[Child]:
         process.wait(TIMEOUT_S)
 
 
-def bin_of_spark(name: str) -> str:
+def spark_program(name: str) -> str:
     import pyspark
 
     return str(Path(pyspark.__file__).parent / "bin" / name)
@@ -113,15 +113,15 @@ def bin_of_spark(name: str) -> str:
 @contextmanager
 def standalone_cluster(directory: Path) -> Iterator[str]:
     """Yields the URL of a master with two workers of one core each."""
-    where = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    spark_class, package = bin_of_spark("spark-class"), "org.apache.spark.deploy"
+    address_options = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    spark_class, package = spark_program("spark-class"), "org.apache.spark.deploy"
     with ExitStack() as children:
         master = children.enter_context(
-            child(directory, "master", spark_class, f"{package}.master.Master", *where)
+            child(directory, "master", spark_class, f"{package}.master.Master", *address_options)
         )
         address = master.wait_for(r"Starting Spark master at (spark://[\d.]+:\d+)")
         for name in ("one", "two"):
-            command = (spark_class, f"{package}.worker.Worker", *where, "--cores", "1")
+            command = (spark_class, f"{package}.worker.Worker", *address_options, "--cores", "1")
             options = ("--memory", "1g", "--work-dir", str(directory / name))
             worker = children.enter_context(child(directory, name, *command, *options, address))
             worker.wait_for(r"(Successfully registered with master)")
@@ -135,7 +135,7 @@ def reports(minute: int) -> list[str]:
         for truck in range(TRUCKS)
         for second, speed in (("00", 60 + truck), ("30", 80 + truck))
     ]
-    return [*map(json.dumps, rows), "{nonsense"]
+    return [*map(json.dumps, rows), "{invalid"]
 
 
 def run(directory: Path, name: str, *command: str) -> None:
@@ -161,7 +161,7 @@ def test_pipeline_runs_on_a_cluster_and_continues_with_spark_submit(tmp_path: Pa
         jars = subprocess.check_output(
             [sys.executable, "-m", "pykbroker", "pipeline", "jars", "--commas"], text=True
         )
-        submitted = (bin_of_spark("spark-submit"), "--master", master, "--jars", jars.strip())
+        submitted = (spark_program("spark-submit"), "--master", master, "--jars", jars.strip())
         run(tmp_path, "second", *submitted, submit.__file__, str(declaration), "--once")
         assert means(broker) == {(f"truck-{it}", "10:00", 70.0 + it) for it in range(TRUCKS)}
 

@@ -31,7 +31,7 @@ from pykbroker_protocol.messages.metadata import MetadataRequest
 pytestmark = pytest.mark.slow
 
 ASKED = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 @pytest.fixture
@@ -246,14 +246,14 @@ def test_kafka_python_writes_and_reads_in_a_group(broker_as: Any, version: str) 
 
     kafka = broker_as(version)
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
-    producer.send("trucks", b"hello").get(PATIENCE_SECONDS)
+    producer.send("trucks", b"hello").get(TIMEOUT_SECONDS)
     producer.close()
     consumer = KafkaConsumer(
         "trucks",
         bootstrap_servers=kafka.bootstrap,
         group_id="readers",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=PATIENCE_SECONDS * 1000,
+        consumer_timeout_ms=TIMEOUT_SECONDS * 1000,
     )
     assert next(consumer).value == b"hello"
     consumer.commit()
@@ -271,10 +271,10 @@ def test_librdkafka_writes_in_a_transaction_and_reads_in_a_group(
 
     kafka = broker_as(version)
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "t"})
-    producer.init_transactions(PATIENCE_SECONDS)
+    producer.init_transactions(TIMEOUT_SECONDS)
     producer.begin_transaction()
     producer.produce("trucks", b"hello")
-    producer.commit_transaction(PATIENCE_SECONDS)
+    producer.commit_transaction(TIMEOUT_SECONDS)
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap,
@@ -283,7 +283,7 @@ def test_librdkafka_writes_in_a_transaction_and_reads_in_a_group(
         }
     )
     consumer.subscribe(["trucks"])
-    message = consumer.poll(PATIENCE_SECONDS)
+    message = consumer.poll(TIMEOUT_SECONDS)
     assert message is not None
     assert message.value() == b"hello"
     consumer.close()
@@ -333,7 +333,7 @@ def test_an_old_client_recognizes_the_release(broker_as: Any, version: str, take
         [python, "-c", OLD_CLIENT, broker_as(version).bootstrap],
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE_SECONDS,
+        timeout=2 * TIMEOUT_SECONDS,
         check=True,
     )
     assert output.stdout.strip() == taken_for

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FETCH_VERSION, PRODUCE_VERSION = 12, 12
 TEN_MINUTES_MS = 600_000
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 def partition_of(kafka: AsyncBroker) -> Partition:
@@ -33,7 +33,7 @@ def partition_of(kafka: AsyncBroker) -> Partition:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not condition():  # noqa: ASYNC110 - the broker has no event for it
             await asyncio.sleep(0.001)
 
@@ -53,7 +53,7 @@ async def test_a_waiting_fetch_ends_when_the_clock_is_advanced() -> None:
         response = Client(kafka._running).ask(fetch, FETCH_VERSION)
         await until(lambda: partition_of(kafka).waiting.fetches)
         await kafka.clock.advance(minutes=11)
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             assert (await response).responses[0].partitions[0].error_code == 0
 
 
@@ -75,7 +75,7 @@ async def test_a_waiting_produce_names_the_new_leader_when_leadership_moves() ->
         response = Client(kafka._running).ask(produce, PRODUCE_VERSION)
         await until(lambda: partition.waiting.commits)
         partition.lead_or_follow(replace(here, leader=7, leader_epoch=5))
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             (answer,) = (await response).responses[0].partition_responses
         assert answer.error_code == 6  # NOT_LEADER_OR_FOLLOWER
         assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (7, 5)
@@ -92,7 +92,7 @@ async def test_a_waiting_producer_retries_at_once_when_leadership_moves() -> Non
         producer = AIOKafkaProducer(
             bootstrap_servers=kafka.bootstrap, acks="all", request_timeout_ms=TEN_MINUTES_MS
         )
-        async with asyncio.timeout(PATIENCE_SECONDS), producer:
+        async with asyncio.timeout(TIMEOUT_SECONDS), producer:
             sent = await producer.send("orders", b"v", partition=0)
             await until(lambda: partition.waiting.commits)
             partition.lead_or_follow(replace(alone, leader=7))

@@ -46,7 +46,7 @@ SETTINGS = {"offsets.topic.num.partitions": 1}
 COMMITS = 1000
 PLACES = 100
 """Many small offsets, because their number determines the loading time."""
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class LoadingRequest(NamedTuple):
@@ -194,7 +194,7 @@ def test_requests_during_loading_get_the_error_codes_of_apache_kafka(
 
 
 def wait_for_the_coordinator(wire: Wire) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while of_answer(wire.ask(FindCoordinatorRequest(key=GROUP, key_type=0), 3)) or is_loading(wire):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOPIC = "trucks"
 PARTITIONS = 2
 RECORDS = 10
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 OUR_RECORDS = 4
 """A stable generation, two offsets in one commit, and the empty generation at the end."""
 FORMATTERS = "org.apache.kafka.tools.consumer"
@@ -37,7 +37,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(RECORDS):
         producer.produce(TOPIC, f"record {number}", partition=number % PARTITIONS)
-    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert producer.flush(TIMEOUT_SECONDS) == 0
     return broker
 
 

@@ -34,7 +34,7 @@ BOTH = ("confluent", "kafka-python", "confluent", "kafka-python")
 LIBRARIES = {"range": BOTH, "cooperative-sticky": BOTH, "consumer": ("confluent",) * 4}
 ASSIGNORS = [it for it in LIBRARIES if it != "consumer" or HAVE_THE_NEXT_PROTOCOL]
 MOMENT_SECONDS_MAX = 0.8
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 Offsets = dict[int, int]
 
@@ -93,7 +93,7 @@ def committed(broker: BrokerProcess) -> Offsets:
     """Returns the committed offsets when the coordinator is available."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "fleet"})
     asked = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     try:
         while True:
             try:

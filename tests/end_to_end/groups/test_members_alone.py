@@ -26,7 +26,7 @@ TOPIC = "trucks"
 PARTITIONS = 10
 RECORDS = 100
 HALF = 40
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 VALUES = [b"%d" % number for number in range(RECORDS)]
 
 
@@ -38,7 +38,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number, value in enumerate(VALUES):
         producer.produce(TOPIC, value, partition=number % PARTITIONS)
-    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert producer.flush(TIMEOUT_SECONDS) == 0
     return broker
 
 

@@ -29,7 +29,7 @@ GROUP = "billing"
 RECORDS = 60
 PARTITIONS = 2
 PER_TRANSACTION = 7
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 EVERY_THIRD = 3
 
 ORDERS = [f"order {number}" for number in range(RECORDS)]
@@ -44,7 +44,7 @@ def broker(start_broker: StartBroker) -> BrokerProcess:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number, order in enumerate(ORDERS):
         producer.produce(SOURCE, order, partition=number % PARTITIONS)
-    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert producer.flush(TIMEOUT_SECONDS) == 0
     return broker
 
 
@@ -69,7 +69,7 @@ def bill_with_confluent(broker: BrokerProcess, **consuming: Any) -> None:
     consumer = confluent_consumer(broker, **consuming)
     consumer.subscribe([SOURCE])
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "biller"})
-    producer.init_transactions(PATIENCE_SECONDS)
+    producer.init_transactions(TIMEOUT_SECONDS)
     billed = transaction = 0
     while billed < RECORDS:
         orders = consumer.consume(PER_TRANSACTION, 0.5)
@@ -82,13 +82,13 @@ def bill_with_confluent(broker: BrokerProcess, **consuming: Any) -> None:
         producer.send_offsets_to_transaction(
             [it for it in positions if it.offset >= 0],
             consumer.consumer_group_metadata(),
-            PATIENCE_SECONDS,
+            TIMEOUT_SECONDS,
         )
         if is_aborted(transaction):
-            producer.abort_transaction(PATIENCE_SECONDS)
+            producer.abort_transaction(TIMEOUT_SECONDS)
             rewind(consumer, orders)
         else:
-            producer.commit_transaction(PATIENCE_SECONDS)
+            producer.commit_transaction(TIMEOUT_SECONDS)
             billed += len(orders)
         transaction += 1
     consumer.close()
@@ -195,7 +195,7 @@ def committed(broker: BrokerProcess) -> dict[int, int]:
     """Offsets with UNSTABLE_OFFSET_COMMIT while transactions are open."""
     consumer = confluent_consumer(broker)
     places = [TopicPartition(SOURCE, number) for number in range(PARTITIONS)]
-    found = {it.partition: it.offset for it in consumer.committed(places, PATIENCE_SECONDS)}
+    found = {it.partition: it.offset for it in consumer.committed(places, TIMEOUT_SECONDS)}
     consumer.close()
     return found
 
@@ -228,13 +228,13 @@ def test_a_transaction_that_was_open_at_a_kill_is_ended_after_the_restart(
     consumer = confluent_consumer(broker)
     consumer.subscribe([SOURCE])
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "biller"})
-    producer.init_transactions(PATIENCE_SECONDS)
+    producer.init_transactions(TIMEOUT_SECONDS)
     while not (orders := consumer.consume(PER_TRANSACTION, 1.0)):
         pass
     read = TopicPartition(SOURCE, orders[-1].partition() or 0, (orders[-1].offset() or 0) + 1)
     producer.begin_transaction()
     producer.send_offsets_to_transaction(
-        [read], consumer.consumer_group_metadata(), PATIENCE_SECONDS
+        [read], consumer.consumer_group_metadata(), TIMEOUT_SECONDS
     )
     broker.kill()
     broker.start()
@@ -242,16 +242,16 @@ def test_a_transaction_that_was_open_at_a_kill_is_ended_after_the_restart(
         consumer.committed([read], 2.0)  # waits for the end of the transaction
     match ends_by:
         case "commit":
-            producer.commit_transaction(PATIENCE_SECONDS)
+            producer.commit_transaction(TIMEOUT_SECONDS)
         case "abort":
-            producer.abort_transaction(PATIENCE_SECONDS)
+            producer.abort_transaction(TIMEOUT_SECONDS)
         case _:
             successor = Producer(
                 {"bootstrap.servers": broker.bootstrap, "transactional.id": "biller"}
             )
-            successor.init_transactions(PATIENCE_SECONDS)
+            successor.init_transactions(TIMEOUT_SECONDS)
             with pytest.raises(KafkaException):
-                producer.commit_transaction(PATIENCE_SECONDS)
+                producer.commit_transaction(TIMEOUT_SECONDS)
     consumer.close()
     expected = read.offset if ends_by == "commit" else OFFSET_INVALID
     assert committed(broker)[read.partition] == expected

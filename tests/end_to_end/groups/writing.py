@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from compat.clients.member_processes import PartitionKey, Partitions
 
 PAUSE_SECONDS = 0.02
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> Partitions:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (created,) = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
-    created.result(PATIENCE_SECONDS)
+    created.result(TIMEOUT_SECONDS)
     return frozenset((topic, number) for number in range(partitions))
 
 
@@ -52,7 +52,7 @@ class Writer:
         """Stops and waits until all records are acknowledged."""
         self._stopping.set()
         self._thread.join()
-        assert self._producer.flush(PATIENCE_SECONDS) == 0
+        assert self._producer.flush(TIMEOUT_SECONDS) == 0
 
     def _write(self) -> None:
         number = 0

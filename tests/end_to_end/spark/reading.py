@@ -18,12 +18,12 @@ UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 
 def a_topic(fixture: SparkFixture) -> object:
     rows = fixture.read(fixture.filled())
-    places = rows.select("partition", "offset")
+    positions = rows.select("partition", "offset")
     return {
         "rows": rows.count(),
         "partitions": rows.select("partition").distinct().count(),
-        "places": places.distinct().count(),
-        "offsets": list(places.agg({"offset": "min"}).first() or ()),
+        "positions": positions.distinct().count(),
+        "offsets": list(positions.agg({"offset": "min"}).first() or ()),
     }
 
 

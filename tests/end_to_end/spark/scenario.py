@@ -24,7 +24,7 @@ class Scenario:
 
 
 def rows(count: int) -> dict[str, int]:
-    return {"rows": count, "places": count}
+    return {"rows": count, "positions": count}
 
 
 NO_LAG = {
@@ -38,7 +38,7 @@ SCENARIOS = (
     Scenario(
         "read a topic",
         reading.a_topic,
-        {"rows": 5000, "partitions": 10, "places": 5000, "offsets": [0]},
+        {"rows": 5000, "partitions": 10, "positions": 5000, "offsets": [0]},
         is_quick=True,
     ),
     Scenario(
@@ -119,7 +119,7 @@ SCENARIOS = (
     Scenario(
         "continue a stream from a checkpoint",
         streaming.continued_from_a_checkpoint,
-        {"first": rows(1000), "second": rows(300), "places": 1300},
+        {"first": rows(1000), "second": rows(300), "positions": 1300},
         is_quick=True,
     ),
     Scenario(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 _POLL_S = 0.1
 _numbers = itertools.count()
 
@@ -35,7 +35,7 @@ class Broker(Protocol):
     def kill(self) -> None: ...
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Partition and offset of a record."""
 
     partition: int
@@ -46,23 +46,23 @@ class Place(NamedTuple):
 class Batches:
     """A sink that collects the positions of all records of each batch, including duplicates."""
 
-    places: list[list[Place]] = field(default_factory=list)
+    positions: list[list[Position]] = field(default_factory=list)
 
     def __call__(self, batch: DataFrame, _number: int) -> None:
         rows = batch.select("partition", "offset").collect()
-        self.places.append([Place(row.partition, row.offset) for row in rows])
+        self.positions.append([Position(row.partition, row.offset) for row in rows])
 
     @property
-    def all(self) -> list[Place]:
-        return [place for batch in self.places for place in batch]
+    def all(self) -> list[Position]:
+        return [position for batch in self.positions for position in batch]
 
     @property
     def sizes(self) -> list[int]:
-        return [len(batch) for batch in self.places if batch]
+        return [len(batch) for batch in self.positions if batch]
 
     def summary(self) -> dict[str, int]:
         """Returns the number of rows and of distinct positions; the difference is duplicates."""
-        return {"rows": len(self.all), "places": len(set(self.all))}
+        return {"rows": len(self.all), "positions": len(set(self.all))}
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class SparkFixture:
     def delete(self, name: str) -> None:
         """Deletes a topic and waits until Metadata does not list it."""
         settle(self.admin.delete_topics([name]))
-        wait_until(lambda: name not in self.admin.list_topics(timeout=PATIENCE_S).topics)
+        wait_until(lambda: name not in self.admin.list_topics(timeout=TIMEOUT_S).topics)
 
     def filled(self) -> str:
         """Returns a topic with 5,000 records in 10 partitions, shared by reading scenarios."""
@@ -128,7 +128,7 @@ class SparkFixture:
                 partition=number % partitions,
                 timestamp=time_ms,
             )
-        producer.flush(PATIENCE_S)
+        producer.flush(TIMEOUT_S)
 
     def producer(self, **settings: object) -> Producer:
         bootstrap = {"bootstrap.servers": self.broker.bootstrap, "linger.ms": 5}
@@ -176,7 +176,7 @@ class SparkFixture:
         writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True)
         query = writer.option("checkpointLocation", self.checkpoint(checkpoint)).start()
         try:
-            assert query.awaitTermination(int(PATIENCE_S)), "the stream did not end"
+            assert query.awaitTermination(int(TIMEOUT_S)), "the stream did not end"
         finally:
             query.stop()
         return query
@@ -197,12 +197,12 @@ class SparkFixture:
 
 def settle(futures: dict[Any, Any]) -> None:
     for future in futures.values():
-        future.result(PATIENCE_S)
+        future.result(TIMEOUT_S)
 
 
 def wait_until(condition: Callable[[], bool], query: StreamingQuery | None = None) -> None:
     """Polls a condition until it is true. Raises if the query fails meanwhile."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         if query is not None and (failure := query.exception()) is not None:
             raise AssertionError(f"the query failed: {failure}")
@@ -224,7 +224,7 @@ def phrase_in(error: BaseException, *phrases: str) -> str:
 
 def when_possible(act: Callable[[], object]) -> None:
     """Repeats an action until the broker accepts it."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         with suppress(KafkaException):
             act()

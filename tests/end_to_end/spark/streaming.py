@@ -86,7 +86,7 @@ def continued_from_a_checkpoint(fixture: SparkFixture) -> object:
     return {
         "first": first.summary(),
         "second": second.summary(),
-        "places": len({*first.all, *second.all}),
+        "positions": len({*first.all, *second.all}),
     }
 
 

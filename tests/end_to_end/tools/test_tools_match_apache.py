@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FIRST_MS = 1_700_000_000_000
 RECORDS = 6
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.01
 FENCE = "fence"
 
@@ -114,13 +114,13 @@ def wait_until_applied(bootstrap: str) -> None:
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     create_topic(bootstrap, FENCE, 1)
-    until(lambda: FENCE in admin.list_topics(timeout=PATIENCE_SECONDS).topics)
-    admin.delete_topics([FENCE])[FENCE].result(PATIENCE_SECONDS)
-    until(lambda: FENCE not in admin.list_topics(timeout=PATIENCE_SECONDS).topics)
+    until(lambda: FENCE in admin.list_topics(timeout=TIMEOUT_SECONDS).topics)
+    admin.delete_topics([FENCE])[FENCE].result(TIMEOUT_SECONDS)
+    until(lambda: FENCE not in admin.list_topics(timeout=TIMEOUT_SECONDS).topics)
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(POLL_SECONDS)
@@ -134,4 +134,4 @@ def fill(bootstrap: str, topic: str) -> None:
         producer.produce(
             topic, f"record {number}", partition=number % 2, timestamp=FIRST_MS + number
         )
-        assert producer.flush(PATIENCE_SECONDS) == 0
+        assert producer.flush(TIMEOUT_SECONDS) == 0

@@ -215,7 +215,7 @@ class FileSystem:
 
 
 class VolatileDisk(FileSystem):
-    """The local disk for data that need not survive a power cut: flushes do nothing."""
+    """The local disk for data that need not survive a power loss: flushes do nothing."""
 
     is_durable = False
 

@@ -166,7 +166,7 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def flush_small_files(filesystem: FileSystem, directory: str) -> None:
-    """Flushes the small files, of which a power cut can otherwise leave empty ones."""
+    """Flushes the small files, of which a power loss can otherwise leave empty ones."""
     for name in (LEADER_EPOCH_FILE, CHECKSUMS_FILE, PARTITION_METADATA_FILE):
         with suppress(FileNotFoundError):
             filesystem.size_and_age(f"{directory}/{name}")  # needs no descriptor

@@ -61,7 +61,7 @@ def load(
     segments = _find_segments(directory, open_files, checksums)
     epochs = load_leader_epochs(filesystem, directory)
     if not epochs.entries() and any(segment.size_bytes for segment in segments):
-        # A power cut can leave the file empty. Every batch has its epoch, so all are read.
+        # A power loss can leave the file empty. Every batch has its epoch, so all are read.
         logger.warning(
             "%s: %s is missing or empty; verifying every batch to rebuild it",
             directory,
@@ -190,7 +190,7 @@ def _require_contiguous(directory: str, segments: Sequence[Segment], recovery_po
 
 
 def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
-    """Removes empty segments above a gap, which a power cut leaves if it loses file contents.
+    """Removes empty segments above a gap, which a power loss leaves if it loses file contents.
 
     The log then ends after its last record; otherwise consumers would wait below an end that they
     cannot reach. Two empty segments stay: a last one that continues the log, and those up to the
@@ -206,7 +206,7 @@ def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
         segment.remove()
     if removed := [segment for segment in segments if segment not in kept]:
         logger.warning(
-            "%s: empty segment after missing offsets (power cut); removed it and %d more; the log "
+            "%s: empty segment after missing offsets (power loss); removed it and %d more; the log "
             "ends at offset %d",
             removed[0].file.path,
             len(removed) - 1,
@@ -216,7 +216,7 @@ def _remove_empty(segments: list[Segment], recovery_point: int) -> None:
 
 
 def _log_gaps(directory: str, segments: Sequence[Segment], configuration: LogConfiguration) -> None:
-    """Logs gaps between segments: a power cut can keep a later segment and lose earlier records."""
+    """Logs gaps between segments: a power loss can lose records and keep a later segment."""
     gaps = []
     for segment, following in pairwise(segments):
         if segment.next_offset < following.base_offset:
@@ -227,7 +227,7 @@ def _log_gaps(directory: str, segments: Sequence[Segment], configuration: LogCon
         logger.warning(
             "%s: %d offsets are missing at the ends of segments, the first is %d; later segments "
             "are kept. Compaction leaves such gaps; in a log that was never compacted, records "
-            "were lost by a power cut or corruption",
+            "were lost by a power loss or corruption",
             directory,
             sum(gap.end - gap.start for gap in gaps),
             gaps[0].start,

@@ -62,7 +62,7 @@ class SegmentIndexes:
         indexes.offsets = OffsetIndex.from_bytes(offsets, log_bytes=log_bytes)
         indexes.times = TimeIndex.from_bytes(read_file(filesystem, stem + TIME_INDEX_SUFFIX))
         if log_bytes and not len(indexes.times):
-            # Sealing writes a time entry. A power cut can leave the file empty.
+            # Sealing writes a time entry. A power loss can leave the file empty.
             raise MalformedIndex("the time index is empty")
         return indexes
 

@@ -100,7 +100,7 @@ class TransactionIndexChecksums:
         return sums
 
     def _save(self, sums: dict[int, IndexChecksum]) -> None:
-        """Writes the file without a flush: if a power cut loses it, the indexes are rebuilt."""
+        """Writes the file without a flush: if the file is lost, the indexes are rebuilt."""
         lines = (f"{base} {it.size_bytes} {it.crc}" for base, it in sorted(sums.items()))
         write_file(self._filesystem, f"{self._path}.tmp", encode_lines(lines))
         self._filesystem.rename(f"{self._path}.tmp", self._path)

@@ -1,4 +1,4 @@
-"""A file system in a file, ext4 or xfs on a loop device, with simulated power cuts; needs root."""
+"""A file system in a file, ext4 or xfs on a loop device, with simulated power loss; needs root."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LoopDisk:
         self.mount()
 
     def mount(self) -> None:
-        """Replays the journal of the file system, as after a power cut."""
+        """Replays the journal of the file system, as after a power loss."""
         run("mount", "-o", ",".join(self._options), str(self._image), str(self.mount_point))
         self._is_mounted = True
 

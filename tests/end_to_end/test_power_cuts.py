@@ -1,4 +1,4 @@
-"""Power cuts under a real broker on ext4 and xfs; needs root and loop devices.
+"""Power losses under a real broker on ext4 and xfs; needs root and loop devices.
 
 PYKBROKER_POWER_CUTS sets the number of cuts (`make soak` sets 20). PYKBROKER_SEED repeats the load,
 but not the moment of the cut.
@@ -70,7 +70,7 @@ def cut_power(disk: LoopDisk, broker: BrokerProcess) -> None:
 
 @dataclass
 class Generation:
-    """The producers between two power cuts."""
+    """The producers between two power losses."""
 
     number: int
     chance: Random

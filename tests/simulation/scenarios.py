@@ -68,7 +68,7 @@ def play_members(seed: int) -> None:
 
 
 def play_power_failures_and_readers(seed: int) -> None:
-    """After each power failure, a reader reaches the log end before further records are written."""
+    """After each power loss, a reader reaches the log end before further records are written."""
     with Simulation(seed) as world:
         kafka = world.broker(topics={TOPIC: PARTITIONS}, config=SMALL_SEGMENTS)
         clients = Clients(kafka, world.chance_of("clients"))

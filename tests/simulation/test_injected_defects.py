@@ -98,7 +98,7 @@ def test_a_flush_without_effect_is_detected(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def play_power_failures(seed: int, *more: Kind) -> None:
-    """Power failures with a flush before each response."""
+    """Power losses with a flush before each response."""
     kinds = (Kind.POWER_CUT, *more)
     expect_sound(play_crashes(seed, *kinds, config=FLUSHES_EACH_WRITE).history)
 

@@ -1,4 +1,4 @@
-"""A killed process loses no acknowledged record; a power failure loses only unflushed records."""
+"""A killed process loses no acknowledged record; a power loss loses only unflushed records."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class DeadlyDisk(FileSystem):
             os.ftruncate(descriptor, size)
 
         def fdatasync(descriptor: int) -> None:
-            """Writes survive the process; only a power cut needs a flush."""
+            """Writes survive the process; only a power loss needs a flush."""
 
         def close(descriptor: int) -> None:
             self._open_now.discard(descriptor)

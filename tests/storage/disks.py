@@ -240,7 +240,7 @@ class PowerCutDisk(FileSystem):
         self._files.pop(path, None)
 
     def cut_power(self, chance: random.Random) -> None:
-        """Rewrites every file as it may be after the power cut."""
+        """Rewrites every file as it may be after the power loss."""
         for name, durable in self._files.items():
             path = Path(name)
             if durable.pages and path.exists():

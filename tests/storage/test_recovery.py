@@ -372,7 +372,7 @@ def test_reading_stops_before_invalid_bytes(tmp_path: Path) -> None:
     assert log.read(0, bytes_max=1000, end_offset=0) is None
 
 
-# --- segments that were not flushed before a power cut
+# --- segments that were not flushed before a power loss
 
 
 def lose_tail(directory: Path, *, empty: int, batches_lost: int, log: Log) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Reconciles a transactional id with data partitions, after a power cut took the end of a log.
+"""Reconciles a transactional id with data partitions, after a power loss took the end of a log.
 
 `__transaction_state` may lose records while data partitions keep later producer epochs and open
 transactions of the same producer id, or the reverse. Without a loss nothing changes here: the

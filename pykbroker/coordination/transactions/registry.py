@@ -40,7 +40,7 @@ PARTITIONS_PER_SWEEP_MAX = 1_000
 TOMBSTONES_PER_SWEEP_MAX = 1_000
 NEXT_SWEEP_MS = 100
 LOSSES_LOGGED_MAX = 5
-"""Log lines per batch of transactional ids that are repaired after a power cut."""
+"""Log lines per batch of transactional ids that are repaired after a power loss."""
 
 
 class Transactions:
@@ -218,7 +218,7 @@ class Transactions:
         seen: Callable[[int], ProducerOnPartitions | None],
         now_ms: int,
     ) -> TransactionOutcome:
-        """Repairs ids that lost records in a power cut; `seen` looks up a producer id."""
+        """Repairs ids that lost records in a power loss; `seen` looks up a producer id."""
         from pykbroker.coordination.transactions.reconciliation import (  # noqa: PLC0415 - rarely needed
             reconciled,
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """An undo log of directory changes, in order. A power failure undoes the latest ones."""
+    """An undo log of directory changes, in order. A power loss undoes the latest ones."""
 
     def __init__(self, directory: str) -> None:
         os.mkdir(directory)
@@ -50,7 +50,7 @@ class Journal:
         self._kept_count += 1
         return f"{self._directory}/{self._kept_count}"
 
-    # --- flush and power failure
+    # --- flush and power loss
 
     def commit(self) -> None:
         """Makes all changes durable."""

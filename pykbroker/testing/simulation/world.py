@@ -198,7 +198,7 @@ class Simulation:
     ) -> AsyncIterator[Chaos]:
         """Injects random failures during the block, then repairs network, disks and brokers.
 
-        The default kinds are SURVIVABLE: all except power failures.
+        The default kinds are SURVIVABLE: all except power losses.
         """
         chaos = Chaos(
             self,

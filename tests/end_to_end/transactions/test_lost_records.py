@@ -1,4 +1,4 @@
-"""A power cut removes the end of `__transaction_state` or of a partition; ids stay usable."""
+"""A power loss removes the end of `__transaction_state` or of a partition; ids stay usable."""
 
 from __future__ import annotations
 

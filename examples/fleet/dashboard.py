@@ -69,4 +69,4 @@ class RewindOnAssignment(ConsumerRebalanceListener):  # type: ignore[misc]  # th
         first = await self._consumer.beginning_offsets(partitions)
         for partition, end in (await self._consumer.end_offsets(partitions)).items():
             self._consumer.seek(partition, max(first[partition], end - LOOK_BACK_RECORDS))
-        log.info("%d partitions assigned", len(partitions))
+        log.info("partitions assigned: %d", len(partitions))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pykbroker.address import Address
 from pykbroker.cli.command_line.values import address
 from pykbroker.cli.failure import CannotBegin, CommandFailed
+from pykbroker.cli.output import counted
 from pykbroker.client.errors import ApiError, error_of
 from pykbroker_protocol.compiler import MalformedMessage, UnsupportedField, decode
 from pykbroker_protocol.errors import ErrorCode
@@ -118,9 +119,10 @@ def health_line(metadata: MetadataResponse, node_id: int | None) -> str:
     if leaderless:
         shown = ", ".join(leaderless[:SHOWN_MAX]) + (", …" if leaderless[SHOWN_MAX:] else "")
         raise CommandFailed(
-            f"{len(leaderless)} of {len(has_leader)} partitions of {nodes} have no leader: {shown}"
+            f"partitions of {nodes} without a leader: "
+            f"{len(leaderless)} of {len(has_leader)} ({shown})"
         )
-    partitions = f"{len(has_leader)} partitions, 0 without a leader"
+    partitions = f"{counted(len(has_leader), 'partition')}, 0 without a leader"
     return f"healthy: {nodes} of cluster {metadata.cluster_id}, {partitions}"
 
 

@@ -114,7 +114,7 @@ class MetadataLog:
                 now_ms=now_ms,
                 open_files=open_files,
             )
-            filesystem.sync_directory(directory.path)  # a power cut must not remove the log
+            filesystem.sync_directory(directory.path)  # a power loss must not remove the log
         return cls(log, node_id=node_id, durable=durable, filesystem=filesystem)
 
     @staticmethod
@@ -128,7 +128,7 @@ class MetadataLog:
         if held:
             raise CannotLoadMetadata(
                 f"{directory.path}/{CLUSTER_METADATA_TOPIC}-0 {condition}, but the directory "
-                f"contains {len(held)} partitions ({held[0]}, …); {ADVICE}"
+                f"contains partitions (number: {len(held)}, first: {held[0]}); {ADVICE}"
             )
 
     def __init__(

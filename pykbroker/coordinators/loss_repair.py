@@ -1,6 +1,6 @@
-"""Repairs transactions after a power cut that took the end of a log.
+"""Repairs transactions after a power loss that took the end of a log.
 
-A power cut may take the end of `__transaction_state` and keep later records of data partitions, or
+A power loss may take the end of `__transaction_state` and keep later records of data partitions, or
 the reverse. Transactional ids are then compared with the producer epochs and open transactions of
 the data partitions led here (`after_loss`), before their coordinator serves requests. Open
 transactions whose producer id no coordinator knows are aborted when all coordinators are loaded.
@@ -143,14 +143,14 @@ class LossRepair:
                 await next_turn()
         if aborted > ABORTS_LOGGED_MAX:
             logger.warning(
-                "transactions: open transactions of %d more producer ids abort for the same reason",
+                "transactions: open transactions of other producers abort for the same reason: %d",
                 aborted - ABORTS_LOGGED_MAX,
             )
 
     def _abort(self, markers: Markers, *, is_logged: bool) -> None:
         if is_logged:
             logger.warning(
-                "%s-%d: open transaction of producer %d aborts in %d partitions (no transactional "
+                "%s-%d: open transaction of producer %d aborts (partitions: %d; no transactional "
                 "id has this producer id; records are missing)",
                 *markers.partitions[0],
                 markers.producer_id,

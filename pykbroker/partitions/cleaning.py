@@ -313,7 +313,7 @@ def log_report(partition: Partition, report: Report) -> None:
         )
     if stats.keyless_records:
         logger.warning(
-            "%s: compaction removed %d records without a key (not allowed in a compacted topic)",
+            "%s: compaction removed records without a key: %d (not allowed in a compacted topic)",
             partition,
             stats.keyless_records,
         )

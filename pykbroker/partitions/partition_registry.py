@@ -110,8 +110,8 @@ class Partitions:
                     self._set_stray(name)
         if strays := self.directory.strays():
             logger.warning(
-                "%s: %d folders of partitions are not in the metadata (%s%s); they are kept; see "
-                "'Stray partitions' in docs/operations.md before you delete them",
+                "%s: folders of partitions that are not in the metadata: %d (%s%s); they are kept; "
+                "see 'Stray partitions' in docs/operations.md before you delete them",
                 self.directory.path,
                 len(strays),
                 ", ".join(strays[:STRAYS_NAMED_MAX]),

@@ -163,7 +163,7 @@ def enforce_retention(partition: Partition, now_ms: int) -> None:
     count = partition.log.enforce_retention(now_ms, partition.high_watermark)
     if count:
         logger.info(
-            "%s: retention removed %d segments; the log starts at offset %d",
+            "%s: segments removed by retention: %d; the log starts at offset %d",
             partition,
             count,
             partition.log.log_start_offset,

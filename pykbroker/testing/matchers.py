@@ -196,7 +196,7 @@ def holds(values: object, kind: type | tuple[type, ...]) -> bool:
 
 def explain_matching(found: list[Record], expected: ExpectedRecords) -> list[str]:
     missing, unexpected = unmatched(found, expected.expected)
-    lines = [f"{len(found)} records do not match"]
+    lines = [f"records do not match (found: {len(found)})"]
     lines += [f"- missing     {it!r}" for it in missing]
     if not expected.others_allowed:
         lines += [f"+ unexpected  {shown(it)}" for it in unexpected]
@@ -206,7 +206,7 @@ def explain_matching(found: list[Record], expected: ExpectedRecords) -> list[str
 
 
 def explain_in_order(found: list[Record], expected: list[Any]) -> list[str]:
-    lines = [f"{len(found)} records, {len(expected)} expected"]
+    lines = [f"records found: {len(found)}, expected: {len(expected)}"]
     for at in range(max(len(found), len(expected))):
         if at >= len(found):
             lines.append(f"- missing     {expected[at]!r}")

@@ -84,7 +84,7 @@ def offset_summary(broker: Broker) -> Iterator[str]:
             for it in held
             if it is not None and it.log.log_end_offset
         ]
-        yield f"topic {name} ({len(held)} partitions): {', '.join(spans) or 'empty'}"
+        yield f"topic {name} (partitions: {len(held)}): {', '.join(spans) or 'empty'}"
     for log in broker.groups.active():
         for group_id in sorted(log.state.groups):
             committed = log.state.offsets.of_group(group_id)

@@ -475,9 +475,10 @@ def _claim(filesystem: FileSystem, path: str, own: MetaProperties) -> bytes:
         held = [it for it in names if holds_log(filesystem, f"{path}/{it}")]
         if held:
             raise ForeignLogDirectory(
-                f"{name} is missing, but {path} holds {len(held)} partitions ({min(held)}, …); "
-                "restore the file from a copy, or write one with version=1 and the previous "
-                "cluster.id, node.id and directory.id"
+                f"{name} is missing, but {path} holds partitions "
+                f"(number: {len(held)}, first: {min(held)}); restore the file from a "
+                "copy, or write one with version=1 and the previous cluster.id, node.id and "
+                "directory.id"
             ) from None
         replace_file(filesystem, name, own.encode())
         return own.directory_id

@@ -126,7 +126,9 @@ def test_nodes_whose_partitions_have_a_leader_are_healthy(
 def test_partitions_without_a_leader_are_named() -> None:
     with pytest.raises(CommandFailed) as failure:
         health_line(metadata(leaderless=3), 0)
-    assert str(failure.value) == ("2 of 5 partitions of node 0 have no leader: trucks-0, trucks-2")
+    assert str(failure.value) == (
+        "partitions of node 0 without a leader: 2 of 5 (trucks-0, trucks-2)"
+    )
 
 
 def test_health_imports_no_event_loop() -> None:

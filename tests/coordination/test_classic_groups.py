@@ -111,7 +111,7 @@ def test_the_initial_delay_ends_at_the_rebalance_timeout() -> None:
         world.pass_time(1_900)
     assert fleet(world).state is GroupState.COMPLETING_REBALANCE
     assert len(fleet(world).members) == 5
-    assert world.reasons[-1].startswith("group fleet forms generation 1: 5 members")
+    assert world.reasons[-1].startswith("group fleet forms generation 1 (members: 5,")
 
 
 def test_without_an_initial_delay_the_first_member_gets_its_response_immediately() -> None:

@@ -1,4 +1,4 @@
-"""Repair of transactions after a power cut lost the end of a log."""
+"""Repair of transactions after a power loss removed the end of a log."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_open_transactions_of_unknown_producers_abort(
         await start_after_loss(node)
         places = (ONE, OTHER, OFFSETS)
         await node.until(lambda: all(is_stable(node, it) for it in places))
-        await node.until(lambda: "7 more" in caplog.text)
+        await node.until(lambda: "same reason: 7" in caplog.text)
     assert caplog.text.count("no transactional id has this producer id") == 3
     assert node.groups.results == [(0, UNKNOWN_ID, False)]
     producer = partition_of(node, ONE).log.producers.get(UNKNOWN_ID)

@@ -189,7 +189,7 @@ async def test_a_partition_missing_in_the_metadata_is_kept_as_a_stray(
     again = await node.start()
     assert [value for _, value in records_from(the_log(again, "trucks"), 0)] == [b"new"]
     assert b"trucks" in (stray / f"{0:020d}.log").read_bytes()
-    assert f"1 folders of partitions are not in the metadata ({stray.name})" in caplog.text
+    assert f"folders of partitions that are not in the metadata: 1 ({stray.name})" in caplog.text
     await again.stop()
 
 

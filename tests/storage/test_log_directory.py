@@ -563,6 +563,6 @@ def test_partitions_without_meta_properties_raise(
     create(directory, "a")
     directory.abandon()
     (tmp_path / "meta.properties").unlink()
-    with pytest.raises(ForeignLogDirectory, match=r"holds 1 partitions \(a-0, …\)"):
+    with pytest.raises(ForeignLogDirectory, match=r"holds partitions \(number: 1, first: a-0\)"):
         open_directory(tmp_path)
     assert not (tmp_path / "meta.properties").exists()

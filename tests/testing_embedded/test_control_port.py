@@ -256,7 +256,7 @@ def test_records_with_a_count_waits_and_times_out(served: Served) -> None:
 def test_timeline_story_and_offsets_are_returned(served: Served) -> None:
     produce(served, "first")
     assert any("connected with" in it["text"] for it in served.ask("GET", "/timeline")[1])
-    assert "topic trucks (2 partitions): 0: 0..1" in served.ask("GET", "/story")[1]["story"]
+    assert "topic trucks (partitions: 2): 0: 0..1" in served.ask("GET", "/story")[1]["story"]
     assert served.ask("GET", "/groups/nobody/offsets") == (200, [])
 
 
@@ -446,7 +446,7 @@ def test_the_command_adds_waits_for_and_removes_faults(
         (("reset", "--topic", "trucks:2"), "trucks           2\n"),
         (("restart",), " accepts connections\n"),
         (("crash",), " accepts connections\n"),
-        (("timeline",), "topic trucks (2 partitions): empty\n"),
+        (("timeline",), "topic trucks (partitions: 2): empty\n"),
     ],
     ids=lambda it: " ".join(it) if isinstance(it, tuple) else "",
 )

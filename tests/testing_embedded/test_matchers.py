@@ -59,7 +59,7 @@ def test_lists_are_compared_in_order() -> None:
     found = [record(b"a"), record(b"b", 1), record(b"c", 2)]
     assert found == [a_record("a"), a_record("b"), a_record("c")]
     assert explain(found, [a_record("a"), a_record("x", key="k")]) == [
-        "3 records, 2 expected",
+        "records found: 3, expected: 2",
         "  equal       t-0@0: 'a'",
         "! different   t-0@1: 'b'",
         "              value is 'b', not 'x'",
@@ -67,14 +67,14 @@ def test_lists_are_compared_in_order() -> None:
         "+ unexpected  t-0@2: 'c'",
     ]
     assert explain([], [a_record("a")]) == [
-        "0 records, 1 expected",
+        "records found: 0, expected: 1",
         "- missing     a_record('a')",
     ]
 
 
 def test_lists_of_plain_records_are_compared() -> None:
     assert explain([record(b"a")], [record(b"a", key=b"k")]) == [
-        "1 records, 1 expected",
+        "records found: 1, expected: 1",
         "! different   t-0@0: 'a'",
         "              key is None, not b'k'",
     ]
@@ -86,7 +86,7 @@ def test_in_any_order_ignores_order() -> None:
     assert found == in_any_order(["a", a_record("a", key="k"), "b"])
     assert found != in_any_order(["a", "b"])
     assert explain(found, in_any_order(["a", "c"])) == [
-        "3 records do not match",
+        "records do not match (found: 3)",
         "- missing     a_record('c')",
         "+ unexpected  t-0@0: 'b'",
         "+ unexpected  t-0@2: 'a'",
@@ -97,7 +97,7 @@ def test_containing_allows_further_records() -> None:
     found = [record(b"b"), record(b"a", 1)]
     assert found == containing(["a"])
     assert explain(found, containing(["a", "c"])) == [
-        "2 records do not match",
+        "records do not match (found: 2)",
         "- missing     a_record('c')",
         "  present     t-0@0: 'b'",
     ]

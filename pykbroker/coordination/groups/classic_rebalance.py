@@ -131,8 +131,8 @@ def begin_generation(group: ClassicGroup, draft: Draft) -> None:
         start_session_timer(group, member, draft)
     draft.set_timer(SYNC_TIMER, group.group_id, after_ms=group.rebalance_timeout_ms)
     draft.add_reason(
-        f"group {group.group_id} forms generation {group.generation}: {len(group.members)} "
-        f"members, protocol {group.protocol}, leader {group.leader}"
+        f"group {group.group_id} forms generation {group.generation} "
+        f"(members: {len(group.members)}, protocol: {group.protocol}, leader: {group.leader})"
     )
 
 

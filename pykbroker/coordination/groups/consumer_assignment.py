@@ -115,8 +115,7 @@ class AssignmentTask:
         decision.write(records.assignment_epoch(decision.group_id, self.epoch, decision.now_ms))
         decision.draft.add_reason(
             f"group {decision.group_id}: assignment of epoch {self.epoch} "
-            f"for {len(decision.state.members)} members, {len(self._changed)} of them with a new "
-            "target"
+            f"(members: {len(decision.state.members)}, with a new target: {len(self._changed)})"
         )
         return True
 

@@ -124,7 +124,7 @@ def write_converted(decision: Decision, group: ClassicGroup, members: list[Consu
     for member in group.members.values():
         decision.set_timer(SESSION, member.member_id, after_ms=member.session_timeout_ms)
     decision.draft.add_reason(
-        f"group {group_id}: converted to the consumer protocol with {len(members)} classic members"
+        f"group {group_id}: converted to the consumer protocol (classic members: {len(members)})"
     )
 
 

@@ -86,6 +86,6 @@ def _torn(transaction: KnownTransaction, missing: Sequence[Sent], evidence: Evid
     absent = ", ".join(f"{it.started.value!r} at {it.record_id}" for it in missing)
     return Finding(
         anomaly=Anomaly.TORN_TRANSACTION,
-        sentence=f"{transaction.name}: {len(read)} records were read, missing: {absent}",
+        sentence=f"{transaction.name}: records read: {len(read)}, missing: {absent}",
         evidence=tuple(event for it in (*read[:1], *missing[:1]) for event in it.events),
     )

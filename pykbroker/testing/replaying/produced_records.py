@@ -206,7 +206,7 @@ class ProducedRecords:
             left = [it for stream in streams.values() for it in stream]
             if left:
                 yield Difference(
-                    what=f"{len(left)} records to {topic}-{partition} are missing, the first is",
+                    what=f"records to {topic}-{partition} are missing ({len(left)}), the first is",
                     fields=(f"recorded {left[0].row} (line {left[0].line})",),
                 )
 

@@ -1,4 +1,4 @@
-"""A disk that loses unflushed data in a power failure, and fails on request."""
+"""A disk that loses unflushed data in a power loss, and fails on request."""
 
 # Paths are plain strings, as in the seam itself.
 # ruff: noqa: PTH110, PTH112, PTH116
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PAGE_BYTES: Final = 4096
 SECTOR_BYTES: Final = 512
 TEARS: Final = 0.3
-"""Probability that a power failure tears the last written page."""
+"""Probability that a power loss tears the last written page."""
 SIZE_BYTES: Final = 1 << 40
 
 
@@ -44,9 +44,9 @@ class Unflushed:
 
 
 class CrashingDisk(FileSystem):
-    """Stores files in a real directory and tracks which content would survive a power failure.
+    """Stores files in a real directory and tracks which content would survive a power loss.
 
-    As with ext4 and xfs, directory changes become durable in order: a power failure keeps the first
+    As with ext4 and xfs, directory changes become durable in order: a power loss keeps the first
     few renames and deletions since the last directory fsync. Pages of a file become durable in any
     order, and one page can be torn. As in Linux, pages of a failed fsync count as clean until they
     are written again. Modification times are virtual.
@@ -84,7 +84,7 @@ class CrashingDisk(FileSystem):
         names = self._journal.crash(self._chance)
         torn = [self._tear(path) for path in sorted(self.root.rglob("*")) if path.is_file()]
         self._unflushed.clear()
-        return f"{names} directory changes and unflushed pages of {sum(torn)} files are lost"
+        return f"lost directory changes: {names}, files with lost unflushed pages: {sum(torn)}"
 
     def _tear(self, path: Path) -> bool:
         unflushed = self._unflushed.get(path.stat().st_ino)

@@ -80,7 +80,7 @@ class Reconciler:
         failure = self._failures.pop(part, None)
         if failure is not None and failure.is_logged:
             logger.info(
-                "metadata: offset %d is applied to %s after %d retries",
+                "metadata: offset %d is applied to %s (retries: %d)",
                 failure.offset,
                 part,
                 failure.retries,

@@ -79,7 +79,7 @@ async def test_a_failed_part_is_logged_retried_and_logged_again_when_it_succeeds
         "metadata: offset 1204 is committed but could not be applied to orders-3; retrying"
     )
     assert "could not be applied to orders-3 in retry 1 (OSError: " in failed_again
-    assert succeeded == "metadata: offset 1204 is applied to orders-3 after 2 retries"
+    assert succeeded == "metadata: offset 1204 is applied to orders-3 (retries: 2)"
     assert caplog.records[0].exc_info is not None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pykbroker.cli.cluster_command import bootstrap_addresses
 from pykbroker.cli.failure import CannotBegin
+from pykbroker.cli.output import counted
 from pykbroker.cli.process import StopSignals, exit_on_sigterm
 from pykbroker.event_loop import new_event_loop
 from pykbroker.testing.recording.proxy import Recorder
@@ -36,4 +37,4 @@ async def record_until_stopped(options: Namespace) -> None:
         raise CannotBegin(str(reason)) from reason
     finally:
         await recorder.close()
-    print(f"recorded {recorder.frames_count} frames to {options.record}")
+    print(f"{counted(recorder.frames_count, 'frame')} recorded to {options.record}")

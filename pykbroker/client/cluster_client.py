@@ -166,5 +166,5 @@ class ClusterClient:
 
 
 def no_such_partition(partition: int, count: int) -> ApiError:
-    text = f"Partition {partition} does not exist, the topic has {count} partitions."
+    text = f"Partition {partition} does not exist, the topic has {count} partition(s)."
     return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)

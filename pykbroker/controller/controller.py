@@ -398,7 +398,7 @@ class Controller:
                     await self.clock.sleep(FLUSH_RETRY_SECONDS)
             else:
                 if retries:
-                    logger.info("metadata log: flushed after %d retries", retries)
+                    logger.info("metadata log: flushed (retries: %d)", retries)
                 return
 
     async def _deliver(self, deliver: Deliver, delta: ImageDelta) -> None:

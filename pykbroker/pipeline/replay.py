@@ -104,7 +104,7 @@ def archived_partitions(request: Replay) -> Mapping[int, Sequence[Span]]:
 def reject_narrow_topic(request: Replay, last_partition: int, partitions: int) -> None:
     if last_partition >= partitions:
         raise CannotReplay(
-            f"topic {request.target.topic} has {partitions} partitions, but partition"
+            f"topic {request.target.topic} has {partitions} partition(s), but partition"
             f" {last_partition} of {request.topic} is archived: use at least {last_partition + 1}"
         )
 

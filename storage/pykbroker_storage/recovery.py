@@ -225,7 +225,7 @@ def _log_gaps(directory: str, segments: Sequence[Segment], configuration: LogCon
             _log_overlap(segment, following)
     if gaps and not configuration.is_compacted:
         logger.warning(
-            "%s: %d offsets are missing at the ends of segments, the first is %d; later segments "
+            "%s: offsets missing at the ends of segments: %d, the first is %d; later segments "
             "are kept. Compaction leaves such gaps; in a log that was never compacted, records "
             "were lost by a power loss or corruption",
             directory,

@@ -230,7 +230,7 @@ def test_offsets_and_group_are_deleted(ask: Run, group: str, topic: str) -> None
             ("reset", "GROUP", "--topic", "TOPIC:7", "--to", "end"),
             (
                 "reset GROUP: UNKNOWN_TOPIC_OR_PARTITION: Partition 7 does not exist, "
-                "the topic has 3 partitions."
+                "the topic has 3 partition(s)."
             ),
         ),
         (

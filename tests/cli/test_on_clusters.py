@@ -76,7 +76,7 @@ def test_a_dry_run_changes_nothing(ask: Run, topic: str) -> None:
             ("produce", "TOPIC", "x", "--partition", "7"),
             (
                 "produce TOPIC: UNKNOWN_TOPIC_OR_PARTITION: Partition 7 does not exist, "
-                "the topic has 3 partitions."
+                "the topic has 3 partition(s)."
             ),
         ),
         (("consume", "cli-nowhere"), "consume cli-nowhere: UNKNOWN_TOPIC_OR_PARTITION: "),

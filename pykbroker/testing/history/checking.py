@@ -34,7 +34,7 @@ def expect_sound(history: History, *, allowed: Collection[Anomaly] = ()) -> None
     findings = check(history, allowed=allowed)
     if findings:
         shown = "\n".join(map(str, findings[:_SHOWN_MAX]))
-        raise AssertionError(f"{len(findings)} anomalies\n{shown}")
+        raise AssertionError(f"anomalies: {len(findings)}\n{shown}")
 
 
 _SHOWN_MAX = 20

@@ -48,7 +48,7 @@ def test_a_finding_names_client_operation_and_record() -> None:
 def test_allowed_anomalies_are_not_reported() -> None:
     history = History()
     record_lost_write(history)
-    with pytest.raises(AssertionError, match="1 anomalies\nlost write: 'on the road'"):
+    with pytest.raises(AssertionError, match="anomalies: 1\nlost write: 'on the road'"):
         expect_sound(history)
     expect_sound(history, allowed={Anomaly.LOST_WRITE})
 

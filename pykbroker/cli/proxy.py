@@ -37,4 +37,4 @@ async def record_until_stopped(options: Namespace) -> None:
         raise CannotBegin(str(reason)) from reason
     finally:
         await recorder.close()
-    print(f"{counted(recorder.frames_count, 'frame')} recorded to {options.record}")
+    print(f"recorded {counted(recorder.frames_count, 'frame')} to {options.record}")

@@ -156,7 +156,7 @@ def test_the_report_of_a_failed_test_has_the_timeline(run: Run) -> None:
             r" +\d+\.\d+ s  JoinGroup v\d+ of client 'reader' at .*: reader-.* MEMBER_ID_REQUIRED",
             r" +\d+\.\d+ s  group readers rebalances after generation 0: reader-.* joins",
             r" +\d+\.\d+ s  group readers rebalances after generation \d: reader-.* leaves .*",
-            r"topic trucks \(2 partitions\): 0: 0\.\.2, 1: 0\.\.1",
+            r"topic trucks \(partitions: 2\): 0: 0\.\.2, 1: 0\.\.1",
             r"group readers: trucks-0 at \d of 2, trucks-1 at \d of 1",
         ]
     )

@@ -147,6 +147,17 @@ def is_fatal(failure: Exception) -> bool:
     return isinstance(failure, KafkaException) and bool(failure.args[0].fatal())
 
 
+def abort(producer: Producer) -> Exception | None:
+    """Aborts the transaction; returns the error if another attempt has fenced the producer."""
+    try:
+        producer.abort_transaction(RESPONSE_TIMEOUT_SECONDS)
+    except KafkaException as failure:
+        if not is_fatal(failure):
+            raise
+        return failure
+    return None
+
+
 def retried(request: Callable[[], Response]) -> Response:
     """Returns the result of the request; repeats it on retriable errors until the timeout."""
     deadline = time.monotonic() + RESPONSE_TIMEOUT_SECONDS

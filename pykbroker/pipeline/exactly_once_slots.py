@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
     RESPONSE_TIMEOUT_SECONDS,
+    abort,
     is_fatal,
     read_marks,
     reject_old_batch,
@@ -65,11 +66,11 @@ def publish_slot(slot: SlotOfBatch, records: Iterable[Outgoing]) -> int:
         try:
             return publish(producer, consumer, slot, records)
         except Exception as failure:
-            if not is_fatal(failure):
-                producer.abort_transaction(RESPONSE_TIMEOUT_SECONDS)
+            fenced = failure if is_fatal(failure) else abort(producer)
+            if fenced is None:
                 raise
             # Fenced by another attempt: a speculative task or a restarted query.
-            wait_for_successor(consumer, slot, failure)
+            wait_for_successor(consumer, slot, fenced)
             return 0
 
 

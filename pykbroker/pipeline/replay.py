@@ -17,8 +17,8 @@ from pykbroker.pipeline.archive.archived_files import archived_files
 from pykbroker.pipeline.archive.archived_records import partitions_of, records_of
 from pykbroker.pipeline.crash_points import CrashPoint, reached
 from pykbroker.pipeline.exactly_once_output import (
-    RESPONSE_TIMEOUT_SECONDS,
     TopicOutput,
+    abort,
     is_fatal,
     read_marks,
 )
@@ -152,11 +152,10 @@ def publish(
         marks = [TopicPartition(request.target.topic, *end) for end in ends.items()]
         commit(producer, consumer, marks)
     except KafkaException as failure:
-        if is_fatal(failure):
+        if is_fatal(failure) or abort(producer) is not None:
             raise CannotReplay(
                 f"fenced: another replay with the name {request.name} is running"
             ) from failure
-        producer.abort_transaction(RESPONSE_TIMEOUT_SECONDS)
         raise
 
 

@@ -78,8 +78,9 @@ def test_failed_slot_is_aborted_and_can_be_retried(kafka: Broker, output: TopicO
     assert committed(kafka) == ["a", "b"]
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["in a request", "in the abort"])
 def test_fenced_attempt_waits_for_the_other_and_succeeds(
-    kafka: Broker, output: TopicOutput
+    kafka: Broker, output: TopicOutput, *, fails: bool
 ) -> None:
     begun, taken = Event(), Event()
 
@@ -87,6 +88,8 @@ def test_fenced_attempt_waits_for_the_other_and_succeeds(
         yield from records("a")
         begun.set()
         assert taken.wait(60)
+        if fails:
+            raise RuntimeError("the source is gone")
         yield from records("b")
 
     with ThreadPoolExecutor(1) as pool:

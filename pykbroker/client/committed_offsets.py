@@ -111,11 +111,7 @@ async def commit_offsets(
         first_error_code,
         version_max=LAST_VERSION_BY_NAME,
     )
-    return {
-        TopicPartition(topic.name, it.partition_index): error_of(it.error_code)
-        for topic in response.topics
-        for it in topic.partitions
-    }
+    return errors_by_partition(response)
 
 
 def first_error_code(response: OffsetCommitResponse) -> int:
@@ -142,6 +138,12 @@ async def delete_offsets(
         lambda response: response.error_code,
     )
     raise_if_error(response.error_code)
+    return errors_by_partition(response)
+
+
+def errors_by_partition(
+    response: OffsetCommitResponse | OffsetDeleteResponse,
+) -> dict[TopicPartition, ErrorCode]:
     return {
         TopicPartition(topic.name, it.partition_index): error_of(it.error_code)
         for topic in response.topics

@@ -92,6 +92,22 @@ class Coordinator:
         return self._node_id
 
 
+async def responses_of_coordinators(
+    client: ClusterClient,
+    request: Message,
+    response_type: type[Response],
+    error_code_of: Callable[[Response], int],
+) -> dict[int, Response]:
+    """Requests all groups or transactions of each broker; returns the responses by node id."""
+    metadata = await client.metadata()
+    return {
+        broker.node_id: await request_when_loaded(
+            client, request, response_type, error_code_of, broker.node_id
+        )
+        for broker in metadata.brokers
+    }
+
+
 async def request_when_loaded(
     client: ClusterClient,
     request: Message,

@@ -1,8 +1,9 @@
 """The active controller: decides commands, commits their records and delivers the committed deltas.
 
-A command is decided against the image of the controller. Its records are appended to the metadata
-log as one batch and flushed. Then they are replayed into the image and delivered to subscribers,
-and the command returns. A command whose records are not in the log has no effect.
+A command is decided against the image of the controller. Its records are replayed into a delta,
+appended to the metadata log as one batch and flushed. Then the delta is applied to the image and
+delivered to subscribers, and the command returns. A command whose records are not in the log has no
+effect.
 """
 
 from __future__ import annotations

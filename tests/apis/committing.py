@@ -58,7 +58,7 @@ async def groups_on_two_brokers(directory: Path, **topic: Any) -> AsyncIterator[
         )
         await brokers.each(lambda it: it.controller.create_topics([offsets]))
         yield brokers
-        assert told(brokers.fast) == told(brokers.general)
+        assert offsets_state(brokers.fast) == offsets_state(brokers.general)
         assert timers(brokers.fast) == pytest.approx(timers(brokers.general), abs=5)
 
 
@@ -68,7 +68,7 @@ def log_of(side: Side) -> GroupLog:
     return cast("GroupLog", log)
 
 
-def told(side: Side) -> tuple[object, ...]:
+def offsets_state(side: Side) -> tuple[object, ...]:
     log = log_of(side)
     return vars(log.state.offsets), set(log.state.groups), log._last_written
 

@@ -133,7 +133,7 @@ async def scene(
             disk.gate.set()
 
 
-def told(answer: Any) -> tuple[int, int]:
+def outcome(answer: Any) -> tuple[int, int]:
     """Returns error code and base offset of the only partition."""
     (row,) = answer.responses[0].partition_responses
     return row.error_code, row.base_offset
@@ -147,10 +147,10 @@ async def test_an_append_is_acknowledged_and_visible_after_its_flush(
         waiting = on.produce(acks=acks)
         await on.disk.until_flushing()
         assert (waiting.done(), on.partition.high_watermark, on.visible()) == (False, 0, 0)
-        assert told(on.produce(topic="quick")) == (0, 0), "another partition does not wait"
+        assert outcome(on.produce(topic="quick")) == (0, 0), "another partition does not wait"
         on.disk.gate.set()
         answer = await waiting
-        assert answer is None if acks == NONE else told(answer) == (0, 0)
+        assert answer is None if acks == NONE else outcome(answer) == (0, 0)
         assert on.partition.high_watermark == 1
         assert on.visible()
 
@@ -162,19 +162,19 @@ async def test_appends_that_arrive_during_a_flush_share_the_next_one(tmp_path: P
         others = [on.produce(acks=acks) for acks in (LEADER, ALL) * 5]
         assert on.disk.flushes == 1
         on.disk.gate.set()
-        assert [told(await it) for it in (first, *others)] == [(0, it) for it in range(11)]
+        assert [outcome(await it) for it in (first, *others)] == [(0, it) for it in range(11)]
         assert on.disk.flushes == 2
 
 
 async def test_only_appends_that_reach_flush_messages_wait_for_a_flush(tmp_path: Path) -> None:
     async with scene(tmp_path, {"flush.messages": "3"}) as on:
-        assert [told(on.produce()) for _ in range(2)] == [(0, 0), (0, 1)]
+        assert [outcome(on.produce()) for _ in range(2)] == [(0, 0), (0, 1)]
         third = on.produce()
         await on.disk.until_flushing()
         fourth = on.produce()
         assert (third.done(), fourth.done(), on.partition.high_watermark) == (False, False, 2)
         on.disk.gate.set()
-        assert [told(await it) for it in (third, fourth)] == [(0, 2), (0, 3)]
+        assert [outcome(await it) for it in (third, fourth)] == [(0, 2), (0, 3)]
         assert (on.partition.log.recovery_point, on.partition.high_watermark) == (3, 4)
         assert on.disk.flushes == 1
 
@@ -190,7 +190,7 @@ async def test_a_duplicate_waits_for_the_flush_of_the_batch_that_it_repeats(
         again = on.produce(acks=acks, **same)
         assert not again.done()
         on.disk.gate.set()
-        assert told(await first) == told(await again) == (0, 0)
+        assert outcome(await first) == outcome(await again) == (0, 0)
         assert on.partition.log.log_end_offset == 1
 
 
@@ -203,12 +203,12 @@ async def test_a_failed_flush_fails_waiting_requests_and_hides_their_records(
         same: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         waiting = [on.produce(acks=LEADER, **same), on.produce(), on.produce(acks=NONE)]
         on.disk.gate.set()
-        assert [told(await it)[0] for it in waiting[:2]] == [STORAGE_ERROR] * 2
+        assert [outcome(await it)[0] for it in waiting[:2]] == [STORAGE_ERROR] * 2
         with pytest.raises(ProtocolViolation):
             await waiting[2]
         assert (on.partition.high_watermark, on.visible()) == (0, 0)
-        assert told(on.produce())[0] == STORAGE_ERROR, "the log takes no more appends"
-        assert told(await on.produce(**same))[0] == STORAGE_ERROR, "nor is it there by now"
+        assert outcome(on.produce())[0] == STORAGE_ERROR, "the log takes no more appends"
+        assert outcome(await on.produce(**same))[0] == STORAGE_ERROR, "nor is it there by now"
         assert on.partition.log.log_end_offset == 3
 
         upkeep = Upkeep(on.broker.partitions)
@@ -217,8 +217,8 @@ async def test_a_failed_flush_fails_waiting_requests_and_hides_their_records(
         on.disk.fails = False
         await upkeep.flush()
         assert on.partition.high_watermark == 3
-        assert told(on.produce(**same)) == (0, 0), "the batch is there, once"
-        assert told(await answer_of(on.produce())) == (0, 3)
+        assert outcome(on.produce(**same)) == (0, 0), "the batch is there, once"
+        assert outcome(await answer_of(on.produce())) == (0, 3)
     failed, succeeded = [it.getMessage() for it in caplog.records if "slow" in it.getMessage()]
     assert failed.startswith("slow-0: flush failed ([Errno 5] Input/output error")
     assert succeeded == "slow-0: flush succeeds again; appends are accepted"
@@ -228,15 +228,19 @@ async def test_repeated_appends_wait_for_flushes_after_flush_messages_is_set(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path, {}) as on:
-        assert [told(on.produce(acks=LEADER)) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
+        assert [outcome(on.produce(acks=LEADER)) for _ in range(3)] == [
+            (0, 0),
+            (0, 1),
+            (0, 2),
+        ]
         await on.configure(flush_messages="1")
         waiting = on.produce(acks=LEADER)
         await on.disk.until_flushing()
         assert (waiting.done(), on.partition.high_watermark) == (False, 3)
         on.disk.gate.set()
-        assert told(await waiting) == (0, 3)
+        assert outcome(await waiting) == (0, 3)
         await on.configure(flush_messages=None)
-        assert told(on.produce(acks=LEADER)) == (0, 4)
+        assert outcome(on.produce(acks=LEADER)) == (0, 4)
 
 
 async def test_requests_that_wait_for_a_flush_are_answered_when_the_topic_is_deleted(
@@ -247,7 +251,7 @@ async def test_requests_that_wait_for_a_flush_are_answered_when_the_topic_is_del
         await on.disk.until_flushing()
         await on.broker.controller.delete_topics(["slow"])
         on.disk.gate.set()
-        assert told(await waiting)[0] == STORAGE_ERROR
+        assert outcome(await waiting)[0] == STORAGE_ERROR
 
 
 async def test_an_offset_commit_is_answered_after_its_flush(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_batches_without_transaction_do_not_involve_the_coordinator(broker: Brok
 
 
 @pytest.mark.parametrize(
-    ("answer", "version", "told"),
+    ("answer", "version", "expected"),
     [
         (ErrorCode.INVALID_PRODUCER_EPOCH, VERSION_2, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 3, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
@@ -186,10 +186,10 @@ def test_batches_without_transaction_do_not_involve_the_coordinator(broker: Brok
     ],
 )
 def test_coordinator_errors_are_mapped_for_the_version_of_the_producer(
-    broker: Broker, answer: ErrorCode, version: int, told: ErrorCode
+    broker: Broker, answer: ErrorCode, version: int, expected: ErrorCode
 ) -> None:
     broker.transactions.answers = [answer]
-    assert broker.code(version=version) is told
+    assert broker.code(version=version) is expected
     assert end_offset(broker) == 0
 
 

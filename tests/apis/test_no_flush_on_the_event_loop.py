@@ -19,7 +19,7 @@ from pykbroker_protocol.messages.delete_records import (
 from pykbroker_storage.filesystem import FileSystem
 from tests.apis.one_broker import Client, answer_of, broker_on
 from tests.apis.request_builders import batch, produced, to_partition
-from tests.apis.test_flush_before_response import code_of, commit, told
+from tests.apis.test_flush_before_response import code_of, commit, outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ async def write(client: Client, broker: Broker, topic: str) -> None:
             base_sequence=number,
         )
         answer = await answer_of(client.ask(produced(to_partition(records, topic=topic)), 8))
-        assert told(answer)[0] == ErrorCode.NONE
+        assert outcome(answer)[0] == ErrorCode.NONE
 
 
 async def test_no_flush_runs_on_the_event_loop_of_a_serving_broker(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ async def test_an_error_of_the_coordinator_stops_the_verification() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [
         (0, ErrorCode.INVALID_TXN_STATE),
         (3, ErrorCode.INVALID_TXN_STATE),
@@ -98,7 +98,7 @@ async def test_an_error_of_the_coordinator_stops_the_verification() -> None:
     ],
 )
 async def test_coordinator_errors_are_mapped_for_older_clients(
-    version: int, told: ErrorCode
+    version: int, expected: ErrorCode
 ) -> None:
     transactions = Transactions([(ErrorCode.TRANSACTION_ABORTABLE, "at once")])
-    assert await refusal(transactions, version) is told
+    assert await refusal(transactions, version) is expected

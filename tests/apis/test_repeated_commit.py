@@ -39,8 +39,8 @@ from tests.apis.committing import (
     end_transaction,
     groups_on_two_brokers,
     log_of,
+    offsets_state,
     timers,
-    told,
     topic_id_of,
 )
 from tests.apis.two_brokers import Dice, corrupted
@@ -408,7 +408,7 @@ async def test_random_conversations_have_equal_responses_on_both_paths(tmp_path:
                     brokers.fast.peer.repeats = None  # it continues to store requests
                 case _:
                     brokers.ask(commit_of_conversation(brokers, dice))
-            assert told(brokers.fast) == told(brokers.general)
+            assert offsets_state(brokers.fast) == offsets_state(brokers.general)
         assert brokers.fast_count > 400
 
 

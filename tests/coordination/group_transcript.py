@@ -2,7 +2,7 @@
 
 anna joins fleet with range          a step; `saying x` changes the metadata, `as berth` makes
   anna hears MEMBER_ID_REQUIRED      her a static member, `in v3` an old client
-anna syncs fleet giving anna=a       what is told and written, in this order
+anna syncs fleet giving anna=a       replies and records, in this order
   the log says fleet has generation 1 of anna
 anna commits fleet of log-0=5 through 7       in the transaction of producer 7, which
 producer 7 commits                            counts once it commits
@@ -91,13 +91,13 @@ class Transcript:
 
     def step(self, line: str) -> list[str]:
         world = self.world
-        world.told.clear()
+        world.replies.clear()
         world.written.clear()
         waiting = set(world.waiting)
         said = self.act(line)
         for write in world.written:
             said.append(f"the log says {write_text(write)}")
-        for ticket, response in world.told:
+        for ticket, response in world.replies:
             said.append(f"{self.askers[ticket]} {self.tell(self.askers[ticket], response)}")
         said += [f"{self.askers[it]} waits" for it in sorted(world.waiting - waiting)]
         return said
@@ -374,8 +374,12 @@ class Transcript:
         return f"leads {what}{skips}: {members}"
 
 
-def offset_text(told: OffsetFetchResponsePartition) -> str:
-    return name_of(told.error_code) if told.error_code else f"at {told.committed_offset}"
+def offset_text(partition: OffsetFetchResponsePartition) -> str:
+    return (
+        name_of(partition.error_code)
+        if partition.error_code
+        else f"at {partition.committed_offset}"
+    )
 
 
 def name_of(code: int) -> str:

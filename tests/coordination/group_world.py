@@ -99,7 +99,7 @@ class World:
         self.log: list[Logged | Marker] = []
         self.timers: dict[tuple[str, ...], int] = {}
         self.waiting: set[Ticket] = set()
-        self.told: list[Reply] = []
+        self.replies: list[Reply] = []
         self.written: list[Write] = []
         self.reasons: list[str] = []
         self.disk_is_full = False
@@ -132,7 +132,7 @@ class World:
                 self.timers.pop(timer.name, None)
         for reply in outcome.replies:
             self.waiting.remove(reply.ticket)  # fails where a request is answered twice
-        self.told += outcome.replies
+        self.replies += outcome.replies
         self.written += outcome.writes
         self.reasons += outcome.reasons
         return True

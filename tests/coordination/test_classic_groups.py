@@ -117,7 +117,7 @@ def test_the_initial_delay_ends_at_the_rebalance_timeout() -> None:
 def test_without_an_initial_delay_the_first_member_gets_its_response_immediately() -> None:
     world = World(GroupSettings(initial_rebalance_delay_ms=0))
     join(world, "anna")
-    (reply,) = world.told
+    (reply,) = world.replies
     assert isinstance(reply.response, JoinGroupResponse)
     assert reply.response.generation_id == 1
 
@@ -132,9 +132,9 @@ def test_a_new_member_that_waits_too_long_gets_unknown_member_id() -> None:
     world = World(GroupSettings(initial_rebalance_delay_ms=0, newcomer_join_timeout_ms=5_000))
     join(world, "anna")
     join(world, "bob")
-    world.told.clear()
+    world.replies.clear()
     world.pass_time(5_000)
-    (reply,) = world.told
+    (reply,) = world.replies
     assert isinstance(reply.response, JoinGroupResponse)
     assert reply.response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -172,7 +172,7 @@ def test_sync_group_from_version_5_requires_the_protocol(version: int, code: Err
             request, version=version, ticket=ticket, now_ms=world.now_ms
         )
     )
-    (reply,) = world.told
+    (reply,) = world.replies
     assert isinstance(reply.response, SyncGroupResponse)
     assert reply.response.error_code == code
 

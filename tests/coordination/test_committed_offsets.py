@@ -77,13 +77,13 @@ def commit(
         retention_time_ms=retention_ms,
         topics=[OffsetCommitRequestTopic(name="log", topic_id=topic_id, partitions=[partition])],
     )
-    world.told.clear()
+    world.replies.clear()
     world.ask(
         lambda ticket: world.groups.offset_commit(
             request, version=9, ticket=ticket, now_ms=world.now_ms
         )
     )
-    (reply,) = world.told
+    (reply,) = world.replies
     assert isinstance(reply.response, OffsetCommitResponse)
     return reply.response.topics[0].partitions[0].error_code
 
@@ -108,8 +108,8 @@ def test_versions_below_8_fetch_one_group(world: World, version: int) -> None:
     commit(world, 5, metadata="note", leader_epoch=3)
     topic = OffsetFetchRequestTopic(name="log", partition_indexes=[0, 1])
     request = OffsetFetchRequest(group_id="diary", topics=[topic])
-    (told,) = world.groups.offset_fetch(request, version=version).topics
-    assert told.partitions == [
+    (fetched,) = world.groups.offset_fetch(request, version=version).topics
+    assert fetched.partitions == [
         OffsetFetchResponsePartition(
             partition_index=0, committed_offset=5, committed_leader_epoch=3, metadata="note"
         ),
@@ -222,11 +222,11 @@ def delete_offset(world: World) -> int:
             )
         ],
     )
-    world.told.clear()
+    world.replies.clear()
     world.ask(
         lambda ticket: world.groups.offset_delete(request, ticket=ticket, now_ms=world.now_ms)
     )
-    (reply,) = world.told
+    (reply,) = world.replies
     assert isinstance(reply.response, OffsetDeleteResponse)
     return reply.response.topics[0].partitions[0].error_code
 

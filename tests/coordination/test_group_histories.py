@@ -129,8 +129,8 @@ class GroupHistories(RuleBasedStateMachine):
         raise AssertionError(request)
 
     def listen(self) -> None:
-        told, self.world.told = self.world.told, []
-        for ticket, response in told:
+        replies, self.world.replies = self.world.replies, []
+        for ticket, response in replies:
             client = self.askers.pop(ticket)
             match response:
                 case JoinGroupResponse():
@@ -164,7 +164,7 @@ class GroupHistories(RuleBasedStateMachine):
         client.assigned = client.generation
         owners = self.owners.setdefault(client.generation, {})
         name = client.instance_id or client.member_id
-        assert owners.setdefault(name, assignment) == assignment, "told the same each time"
+        assert owners.setdefault(name, assignment) == assignment, "the same in each reply"
         owned = b"".join(owners.values())
         assert len(set(owned)) == len(owned), "one owner a partition"
 

@@ -14,5 +14,5 @@ def test_every_state_has_a_row_and_can_be_reached() -> None:
 
 
 def test_every_state_has_its_paragraph() -> None:
-    told = (classic_state.__doc__ or "").split("\n\n")[1:]
-    assert [it.split(":")[0].strip() for it in told] == [it.value for it in GroupState]
+    paragraphs = (classic_state.__doc__ or "").split("\n\n")[1:]
+    assert [it.split(":")[0].strip() for it in paragraphs] == [it.value for it in GroupState]

@@ -15,7 +15,7 @@ SETTINGS = GroupSettings(members_max=3, offset_metadata_length_max=10)
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda it: it.stem)
 def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
-    told = rerun(written, SETTINGS)
+    rewritten = rerun(written, SETTINGS)
     if os.environ.get("RETELL"):
-        path.write_text(told)
-    assert told == written
+        path.write_text(rewritten)
+    assert rewritten == written

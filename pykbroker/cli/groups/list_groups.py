@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.output import print_json, table
-from pykbroker.client.coordinator import request_when_loaded
+from pykbroker.client.coordinator import responses_of_coordinators
 from pykbroker_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -35,24 +35,18 @@ async def listed_groups(
 ) -> list[dict[str, Any]]:
     """Returns the groups of all brokers, filtered by state and type, sorted by name."""
     request = ListGroupsRequest(states_filter=states, types_filter=types)
-    metadata = await client.metadata()
+    responses = await responses_of_coordinators(
+        client, request, ListGroupsResponse, lambda it: it.error_code
+    )
     groups = [
         {
             "group": group.group_id,
             "state": group.group_state or None,
             "type": group.group_type or None,
             "protocol": group.protocol_type or None,
-            "coordinator": broker.node_id,
+            "coordinator": node_id,
         }
-        for broker in metadata.brokers
-        for group in (await request_groups(client, request, broker.node_id)).groups
+        for node_id, response in responses.items()
+        for group in response.groups
     ]
     return sorted(groups, key=lambda group: str(group["group"]))
-
-
-async def request_groups(
-    client: ClusterClient, request: ListGroupsRequest, node_id: int
-) -> ListGroupsResponse:
-    return await request_when_loaded(
-        client, request, ListGroupsResponse, lambda it: it.error_code, node_id
-    )

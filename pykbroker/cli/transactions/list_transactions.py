@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pykbroker.cli.cluster_command import cluster_command
 from pykbroker.cli.output import print_json, table
-from pykbroker.client.coordinator import request_when_loaded
+from pykbroker.client.coordinator import responses_of_coordinators
 from pykbroker_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -43,23 +43,17 @@ async def listed_transactions(
     client: ClusterClient, request: ListTransactionsRequest
 ) -> list[dict[str, Any]]:
     """Returns the transactions of all brokers, sorted by transactional id."""
-    metadata = await client.metadata()
+    responses = await responses_of_coordinators(
+        client, request, ListTransactionsResponse, lambda it: it.error_code
+    )
     transactions = [
         {
             "transactional_id": it.transactional_id,
             "state": it.transaction_state,
             "producer_id": it.producer_id,
-            "coordinator": broker.node_id,
+            "coordinator": node_id,
         }
-        for broker in metadata.brokers
-        for it in (await request_transactions(client, request, broker.node_id)).transaction_states
+        for node_id, response in responses.items()
+        for it in response.transaction_states
     ]
     return sorted(transactions, key=lambda it: str(it["transactional_id"]))
-
-
-async def request_transactions(
-    client: ClusterClient, request: ListTransactionsRequest, node_id: int
-) -> ListTransactionsResponse:
-    return await request_when_loaded(
-        client, request, ListTransactionsResponse, lambda it: it.error_code, node_id
-    )

@@ -136,10 +136,10 @@ def inconsistent_ids_epochs_and_sequence_numbers(broker: Transcript) -> None:
     producer.send(-2)
     with broker.known_difference("Producer id without an epoch"):
         producer.send(0, epoch=-1)
-    nobody = Producer(broker, broker.topic("nobody"), -1)
-    nobody.send(0)
-    nobody.send(0, epoch=-1)
-    nobody.send(-1, epoch=5)
+    without_id = Producer(broker, broker.topic("nobody"), -1)
+    without_id.send(0)
+    without_id.send(0, epoch=-1)
+    without_id.send(-1, epoch=5)
     Producer(broker, broker.topic("odd"), -2).send(0)
 
 

@@ -75,13 +75,13 @@ def groups_are_described(broker: GroupTranscript) -> None:
     group = broker.group()
     leader, static = group.member("leader"), group.member("static", instance="one")
     gather([leader, static])
-    nobody = broker.group("nobody")
+    unknown = broker.group("nobody")
     for version in range(7):
-        request = DescribeGroupsRequest(groups=[group.id, nobody.id, "", group.id])
+        request = DescribeGroupsRequest(groups=[group.id, unknown.id, "", group.id])
         broker.ask(request, version)
         broker.ask(DescribeGroupsRequest(groups=()), version, note="no group")
     for version in range(3, 7):
-        names = [group.id, nobody.id, ""]
+        names = [group.id, unknown.id, ""]
         request = DescribeGroupsRequest(groups=names, include_authorized_operations=True)
         broker.ask(request, version, note="and what one may do")
 
@@ -90,7 +90,7 @@ def groups_are_described(broker: GroupTranscript) -> None:
 def groups_are_deleted(broker: GroupTranscript) -> None:
     topic = broker.topic()
     for version in range(3):
-        stable, empty, simple, nobody = (
+        stable, empty, simple, unknown = (
             broker.group(f"{it}-v{version}") for it in ("stable", "empty", "simple", "nobody")
         )
         (member,) = stable.members("member")
@@ -99,7 +99,7 @@ def groups_are_deleted(broker: GroupTranscript) -> None:
         commit(empty, of(topic, {0: 2}), member=gone)
         gone.leave()
         commit(simple, of(topic, {0: 3}))
-        names = [stable.id, empty.id, simple.id, nobody.id]
+        names = [stable.id, empty.id, simple.id, unknown.id]
         for _ in range(2):
             broker.ask(DeleteGroupsRequest(groups_names=names), version)
         broker.ask(DeleteGroupsRequest(groups_names=[""]), version, note="no name")

@@ -290,11 +290,11 @@ def offsets_of_consumers_with_epochs(broker: GroupTranscript) -> None:
 @conversation
 def many_groups_are_described(broker: GroupTranscript) -> None:
     topic = broker.topic()
-    classic, simple, nobody = (broker.group(it) for it in ("classic", "simple", "nobody"))
+    classic, simple, unknown = (broker.group(it) for it in ("classic", "simple", "nobody"))
     gather([classic.member("member")], protocols={"range": subscription(topic.name)})
     commit(simple, of(topic, {0: 1}))
     for version in VERSIONS:
-        names = [classic.id, simple.id, nobody.id, "", nobody.id]
+        names = [classic.id, simple.id, unknown.id, "", unknown.id]
         for permitted in (False, True):
             request = ConsumerGroupDescribeRequest(
                 group_ids=names, include_authorized_operations=permitted

@@ -69,7 +69,7 @@ class Consumer:
     regex: str | None = None
     instance_id: str | None = None
     epoch: int = 0
-    told: Places = frozenset()
+    assigned: Places = frozenset()
     in_use: Places = frozenset()
     """Partitions to revoke that the client still processes."""
     is_busy: bool = False
@@ -78,10 +78,10 @@ class Consumer:
 
     @property
     def owned(self) -> Places:
-        return self.told | self.in_use
+        return self.assigned | self.in_use
 
     def start_afresh(self) -> None:
-        self.epoch, self.told, self.in_use = 0, frozenset(), frozenset()
+        self.epoch, self.assigned, self.in_use = 0, frozenset(), frozenset()
 
     def beat(self, *, answer_is_lost: bool = False) -> ErrorCode:
         ticket = self.send()
@@ -107,7 +107,7 @@ class Consumer:
         again = self.last_request
         if again is None or (self.epoch and not again.member_epoch):
             return
-        if self.told <= from_wire(again.topic_partitions or ()):
+        if self.assigned <= from_wire(again.topic_partitions or ()):
             self.world.heartbeat(again, client=self.member_id)
 
     def next_request(self) -> ConsumerGroupHeartbeatRequest:
@@ -131,8 +131,8 @@ class Consumer:
         elif code is ErrorCode.NONE:
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
-                told = from_wire(answer.assignment.topic_partitions)
-                self.told, self.in_use = told, self.owned - told
+                assigned = from_wire(answer.assignment.topic_partitions)
+                self.assigned, self.in_use = assigned, self.owned - assigned
         return code
 
     def leave(self, epoch: int = -1) -> ErrorCode:
@@ -170,7 +170,7 @@ class ClassicConsumer:
     generation: int = -1
     owned: Places = frozenset()
     name: str = ""
-    told_in_generation: int = -1
+    assigned_in_generation: int = -1
     """Generation of the assignment; between a join and its sync that of the previous one."""
     must_join: bool = True
     is_cooperative: bool = True
@@ -263,10 +263,10 @@ class ClassicConsumer:
         if answer.error_code != ErrorCode.NONE:
             return self.hear(CODES[answer.error_code])
         share = read_assignment(bytes(answer.assignment), self.world.topics)
-        told = frozenset((topic_id, it) for topic_id in share for it in share[topic_id])
-        if not self.owned <= told:
+        assigned = frozenset((topic_id, it) for topic_id in share for it in share[topic_id])
+        if not self.owned <= assigned:
             self.must_join = True  # reports the revocation
-        self.owned, self.told_in_generation = told, self.generation
+        self.owned, self.assigned_in_generation = assigned, self.generation
         return ErrorCode.NONE
 
     def leave(self) -> ErrorCode:

@@ -63,7 +63,7 @@ def test_a_heartbeat_during_joins_gets_the_new_assignment() -> None:
     anna.beat()
     assert len(anna.owned) == 6
     together([bob, anna])
-    assert len(anna.told) == 3
+    assert len(anna.assigned) == 3
 
 
 def test_heartbeats_do_not_wait_if_no_assignment_is_due() -> None:
@@ -186,11 +186,11 @@ def test_a_large_assignment_is_computed_written_and_sent_in_slices(assignor: str
     slices = 0
     while world.deferred:
         world.written.clear()
-        told = len(world.answers)
+        answered_before = len(world.answers)
         world.go_one_step()
         slices += 1
         assert topics_written(world, ConsumerGroupTargetAssignmentMemberValue) <= share_max
-        assert len(world.answers) - told <= ANSWERING_EFFORT // MEMBER_EFFORT + 1
+        assert len(world.answers) - answered_before <= ANSWERING_EFFORT // MEMBER_EFFORT + 1
     assert slices > 3
     assert [consumer.take(ticket) for consumer, ticket in sent] == [ErrorCode.NONE] * 20
     assert assignments_written(world) <= 1

@@ -203,7 +203,7 @@ class Histories(RuleBasedStateMachine):
     @staticmethod
     def generation_of(client: Client) -> int:
         assert isinstance(client, ClassicConsumer)
-        return client.told_in_generation
+        return client.assigned_in_generation
 
     @invariant()
     def epochs_only_grow(self) -> None:

@@ -35,10 +35,10 @@ def test_a_heartbeat_with_a_long_expression_waits_and_changes_nothing_until_it_i
     assert world.deferred == [(MATCHING,)]
     assert not world.log
     slice_of_matching(world)
-    told = bob.send()
+    ticket = bob.send()
     assert list(world.state.members) == ["bob"]
     world.go_on()
-    assert bob.take(told) is ErrorCode.NONE
+    assert bob.take(ticket) is ErrorCode.NONE
     assert anna.take(sent) is ErrorCode.NONE
     assert bob.beat() is ErrorCode.NONE
     assert anna.beat() is ErrorCode.NONE

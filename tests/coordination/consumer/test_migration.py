@@ -88,8 +88,8 @@ def test_an_upgrade_logs_its_epoch() -> None:
     ClassicConsumer(world, "", ["orders"]).beat()
     knock(world)
     assert world.state.epoch == 2
-    told = [it for it in world.reasons if "changed" in it]
-    assert told == ["group fleet: epoch 2, subscriptions changed"]
+    changes = [it for it in world.reasons if "changed" in it]
+    assert changes == ["group fleet: epoch 2, subscriptions changed"]
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)

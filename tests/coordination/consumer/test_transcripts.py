@@ -13,7 +13,7 @@ TRANSCRIPTS = sorted(Path(__file__).parent.joinpath("transcripts").glob("*.txt")
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda it: it.stem)
 def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
-    told = rerun(written)
+    rewritten = rerun(written)
     if os.environ.get("RETELL"):
-        path.write_text(told)
-    assert told == written
+        path.write_text(rewritten)
+    assert rewritten == written

@@ -1,8 +1,8 @@
 """Runs a transcript of a consumer group: steps, and below each its responses and records.
 
 anna beats                        a consumer of the next generation takes its next turn: it joins,
-  anna at 2 owns orders 0 1 2 3     reports what it owns, is told what is new
-anna beats busily                 it still works on what it was told to give up
+  anna at 2 owns orders 0 1 2 3     reports what it owns, gets new partitions
+anna beats busily                 still processes partitions to revoke
 olga beats                        a consumer of the classic protocol: it joins and syncs, or beats
 the log gets 3 records            only where a step writes any
 """
@@ -115,12 +115,12 @@ class Transcript:
         return self.share(by_topic)
 
     def share(self, share: Assignment) -> str:
-        told = []
+        shares = []
         for topic_id in sorted(share):
             topic = self.world.topics.topic_of_id(topic_id)
             name = topic.name if topic else "what is gone:"
-            told.append(f"{name} {' '.join(map(str, sorted(share[topic_id])))}")
-        return ", ".join(told) or "nothing"
+            shares.append(f"{name} {' '.join(map(str, sorted(share[topic_id])))}")
+        return ", ".join(shares) or "nothing"
 
     def describe(self) -> list[str]:
         group = self.world.find()

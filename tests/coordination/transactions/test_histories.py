@@ -67,7 +67,7 @@ class Histories(RuleBasedStateMachine):
         self.world.markers_are_held_back = True
         self.processes = [Process(knows_epochs=it < VERSION_1_FROM) for it in range(4)]
         self.partitions = {it: Partition(it) for it in PLACES}
-        self.told: dict[Token, bool] = {}
+        self.outcomes: dict[Token, bool] = {}
         """Responses about transactions."""
         self.wanted: set[Token] = set()
         """Transactions that their producers have requested to commit."""
@@ -181,7 +181,7 @@ class Histories(RuleBasedStateMachine):
         response = self.send(request, 5 if process.knows_epochs else 4, process)
         if response is None or not heard or response.error_code != ErrorCode.NONE:
             return
-        self.told[process.token] = process.ending
+        self.outcomes[process.token] = process.ending
         process.token = process.ending = None
         if process.knows_epochs:
             process.owner = Producer(response.producer_id, response.producer_epoch)
@@ -211,7 +211,7 @@ class Histories(RuleBasedStateMachine):
         assert token is not None
         self.ends(number, commits=True, heard=True)
         self.all_markers_are_written()
-        assert self.told[token]
+        assert self.outcomes[token]
         assert {it.place for it in self.fates() if it.token == token} == set(PLACES)
 
     # --- disturbances
@@ -293,7 +293,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def a_transaction_counts_everywhere_or_nowhere(self) -> None:
-        by_token: dict[Token, bool] = dict(self.told)
+        by_token: dict[Token, bool] = dict(self.outcomes)
         for fate in self.fates():
             assert fate.token in self.wanted or not fate.committed, "nobody asked for it"
             assert by_token.setdefault(fate.token, fate.committed) == fate.committed

@@ -25,8 +25,8 @@ def test_every_state_has_a_row_and_can_be_reached() -> None:
 
 
 def test_every_state_has_its_paragraph() -> None:
-    told = (states.__doc__ or "").split("\n\n")[1:]
-    assert {it.split(":")[0].strip() for it in told} == {it.value for it in TransactionState}
+    paragraphs = (states.__doc__ or "").split("\n\n")[1:]
+    assert {it.split(":")[0].strip() for it in paragraphs} == {it.value for it in TransactionState}
 
 
 def test_state_numbers_in_the_log_are_those_of_apache_kafka() -> None:

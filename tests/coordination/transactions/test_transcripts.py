@@ -23,10 +23,10 @@ TOPICS = ("orders", "bills")
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("*/*.txt")), ids=lambda it: it.stem)
 def test_the_transcript_is_reproduced(path: Path) -> None:
     written = path.read_text()
-    told = rerun(written, OurCoordinator(TransactionSettings()))
+    rewritten = rerun(written, OurCoordinator(TransactionSettings()))
     if os.environ.get("RETELL"):
-        path.write_text(told)
-    assert told == written
+        path.write_text(rewritten)
+    assert rewritten == written
 
 
 @pytest.fixture
@@ -39,5 +39,5 @@ def oracle(apache: ApacheKafka) -> Iterator[Apache]:
 @pytest.mark.parametrize("path", AS_APACHE, ids=lambda it: it.stem)
 def test_apache_kafka_reproduces_the_transcript(path: Path, oracle: Apache) -> None:
     written = path.read_text()
-    told = rerun(written, oracle, oracle.prefix)
-    assert responses_of(told) == responses_of(written)
+    rewritten = rerun(written, oracle, oracle.prefix)
+    assert responses_of(rewritten) == responses_of(written)

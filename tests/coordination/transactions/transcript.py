@@ -9,7 +9,7 @@ anna commits, aborts                      EndTxn of version 5; `in v4` ends as v
   the log says shop: PrepareCommit of P1 in epoch 1, with orders-0
 anna recovers                             InitProducerId, with her producer id and epoch
 anna commits unheard                      the answer is lost on its way
-zoe believes to be anna                   a second process with what the first one was told
+zoe believes to be anna                   a second process with the id and epoch of the first
 
 All use the transactional id `shop`, unless they say `for`.
 """
@@ -148,7 +148,7 @@ class Transcript:
 
     @property
     def ours(self) -> OurCoordinator:
-        assert isinstance(self.runner, OurCoordinator), "the oracle cannot be told to"
+        assert isinstance(self.runner, OurCoordinator), "the oracle cannot do this"
         return self.runner
 
     # --- steps of producers
@@ -303,14 +303,14 @@ class Transcript:
             return f"{write.key.transactional_id} is gone"
         assert isinstance(write.value, TransactionLogValue)
         it = transaction_of(write.key, write.value)
-        told = f"{it.state.value} of {self.name(it.producer_id)} in epoch {it.producer_epoch}"
+        text = f"{it.state.value} of {self.name(it.producer_id)} in epoch {it.producer_epoch}"
         if it.previous_producer_id != it.producer_id:
-            told += f", {self.name(it.previous_producer_id)} before"
+            text += f", {self.name(it.previous_producer_id)} before"
         if it.next_producer_id != NO_PRODUCER_ID:
-            told += f", {self.name(it.next_producer_id)} next"
+            text += f", {self.name(it.next_producer_id)} next"
         if it.partitions:
-            told += f", with {partitions_text(it.partitions)}"
-        return f"{it.transactional_id}: {told}"
+            text += f", with {partitions_text(it.partitions)}"
+        return f"{it.transactional_id}: {text}"
 
     def tell_markers(self, markers: Markers) -> str:
         what = "commit" if markers.committed else "abort"

@@ -83,20 +83,20 @@ class OurCoordinator:
                 return listed(transactions, request, self.world.now_ms)
             case AddPartitionsToTxnRequest():
                 return self.ask_to_join(request, version)
-        told = len(self.world.told)
+        before = len(self.world.replies)
         self.world.ask(lambda ticket: self.decide(request, version, ticket))
-        if len(self.world.told) == told:
+        if len(self.world.replies) == before:
             raise Unanswered
-        (reply,) = self.world.told[told:]
+        (reply,) = self.world.replies[before:]
         return reply.response
 
     def ask_to_join(self, request: AddPartitionsToTxnRequest, version: int) -> Any:
-        told = len(self.world.told)
+        before = len(self.world.replies)
         for asked in add_partitions.transactions_of(request, version):
             self.world.ask(partial(self.decide_to_join, asked, version))
-        if len(self.world.told) == told:
+        if len(self.world.replies) == before:
             raise Unanswered
-        results = [reply.response for reply in self.world.told[told:]]
+        results = [reply.response for reply in self.world.replies[before:]]
         assert all(isinstance(it, AddPartitionsToTxnResult) for it in results)
         return add_partitions.response_of(results, version)  # type: ignore[arg-type]  # as asserted
 

@@ -30,7 +30,7 @@ class World:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[tuple[str, ...], int] = {}
         self.waiting: set[Ticket] = set()
-        self.told: list[Reply] = []
+        self.replies: list[Reply] = []
         self.happened: list[Write | Markers] = []
         """Writes to the log and to data partitions, in order."""
         self.reasons: list[str] = []
@@ -76,7 +76,7 @@ class World:
         for write in outcome.writes:
             self.log.append(encode_write(write))
             self.transactions.replay(*decode_record(RECORDS, *self.log[-1]))
-        self.told += outcome.replies
+        self.replies += outcome.replies
         self.happened += outcome.writes
         self.markers += outcome.markers
         if not self.markers_are_held_back:

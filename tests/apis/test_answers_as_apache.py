@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.apache.apache_kafka import SINGLE_NODE
-from compat.broker_process import BrokerProcess
 from tests.apis.conversations.catalog import CONVERSATIONS
-from tests.apis.transcript import Answered, Transcript
+from tests.apis.transcript import Answered, Transcript, answers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compat.apache import ApacheKafka
+    from compat.broker_process import BrokerProcess
     from tests.apis.transcript import Plain
 
 SUBJECTS = (
@@ -41,19 +40,9 @@ for module in SUBJECTS:
 KNOWN_DIFFERENCES = Path(__file__).parents[2].joinpath("compat/known_differences.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("ours") / "data", settings=SINGLE_NODE) as broker:
-        yield broker
-
-
 def answers(port: int, name: str, now_ms: int) -> list[Answered]:
     broker = Transcript(port, name.replace("_", "-"), now_ms)
-    try:
-        CONVERSATIONS[name](broker)
-    finally:
-        broker.close()
-    return broker.record
+    return answers_of(broker, CONVERSATIONS[name])
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

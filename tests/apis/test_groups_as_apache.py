@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.apache.apache_kafka import SINGLE_NODE
-from compat.broker_process import BrokerProcess
 from tests.apis.groups.transcript import CONVERSATIONS, GroupTranscript
 from tests.apis.test_answers_as_apache import assert_answered_alike
+from tests.apis.transcript import answers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from compat.apache import ApacheKafka
+    from compat.broker_process import BrokerProcess
     from tests.apis.transcript import Answered
 
 ATTEMPTS_MAX = 3
@@ -38,21 +36,10 @@ for module in SUBJECTS:
     import_module(f"tests.apis.groups.{module}")
 
 
-@pytest.fixture(scope="module")
-def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    data = tmp_path_factory.mktemp("groups") / "data"
-    with BrokerProcess(data, settings=SINGLE_NODE) as broker:
-        yield broker
-
-
 def answers(port: int, name: str, attempt: int, now_ms: int) -> list[Answered]:
     again = f"-{attempt}" if attempt else ""
     broker = GroupTranscript(port, name.replace("_", "-") + again, now_ms)
-    try:
-        CONVERSATIONS[name](broker)
-    finally:
-        broker.close()
-    return broker.record
+    return answers_of(broker, CONVERSATIONS[name])
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.apache.apache_kafka import SINGLE_NODE
-from compat.broker_process import BrokerProcess
 from pykbroker.coordinators.records import decode_record
 from pykbroker.coordinators.transaction_log import TRANSACTION_RECORDS
 from pykbroker.internal_topics import TRANSACTION_STATE
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from compat.apache import ApacheKafka
+    from compat.broker_process import BrokerProcess
 
     Lies = tuple[object, ...]
 
@@ -68,13 +67,6 @@ CONVERSATIONS = (
     committed_in_words_of_version_2,
     taken_from_an_owner,
 )
-
-
-@pytest.fixture(scope="module")
-def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    data = tmp_path_factory.mktemp("transaction-log") / "data"
-    with BrokerProcess(data, settings=SINGLE_NODE) as broker:
-        yield broker
 
 
 @pytest.mark.parametrize("converse", CONVERSATIONS, ids=lambda it: it.__name__)

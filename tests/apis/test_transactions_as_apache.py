@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compat.apache.apache_kafka import SINGLE_NODE
-from compat.broker_process import BrokerProcess
 from tests.apis.test_answers_as_apache import assert_answered_alike
 from tests.apis.transactions.transcript import CONVERSATIONS, TransactionTranscript
+from tests.apis.transcript import answers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from compat.apache import ApacheKafka
+    from compat.broker_process import BrokerProcess
     from tests.apis.transcript import Answered
 
 SUBJECTS = ("coordinating", "administering", "marking", "writing", "features")
@@ -25,20 +23,9 @@ for module in SUBJECTS:
     import_module(f"tests.apis.transactions.{module}")
 
 
-@pytest.fixture(scope="module")
-def pykbroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    data = tmp_path_factory.mktemp("transactions") / "data"
-    with BrokerProcess(data, settings=SINGLE_NODE) as broker:
-        yield broker
-
-
 def answers(port: int, name: str, now_ms: int) -> list[Answered]:
     broker = TransactionTranscript(port, name.replace("_", "-"), now_ms)
-    try:
-        CONVERSATIONS[name](broker)
-    finally:
-        broker.close()
-    return broker.record
+    return answers_of(broker, CONVERSATIONS[name])
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

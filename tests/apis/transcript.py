@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import ZERO_UUID, Message
@@ -267,6 +267,20 @@ class Transcript:
             ]
         except CorruptBatch:
             return "unreadable"
+
+
+SomeTranscript = TypeVar("SomeTranscript", bound=Transcript)
+
+
+def answers_of(
+    broker: SomeTranscript, conversation: Callable[[SomeTranscript], None]
+) -> list[Answered]:
+    """Runs a conversation, closes the connections and returns the responses."""
+    try:
+        conversation(broker)
+    finally:
+        broker.close()
+    return broker.record
 
 
 def whole_batches(records: bytes) -> Iterator[RecordBatch]:

@@ -7,11 +7,12 @@ process can implement it by forwarding commands.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pykbroker.metadata.features import SUPPORTED_FEATURES
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass, field
+from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,6 +149,33 @@ class QuorumStatus:
     leader_epoch: int
     high_watermark: int
     log_end_offset: int
+
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class ControllerUnavailable(ControllerFailure):
+    """No active controller answered in time, so the request may or may not have been executed."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class ControllerChannel(Protocol):
+    """Sends Kafka's own requests from this broker to the active controller."""
+
+    async def request(
+        self,
+        request: Message,
+        response_type: type[Answer],
+        *,
+        version_max: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Answer:
+        """Finds the active controller, also after it has moved, and retries until the timeout.
+
+        The response can have any other error code. Raises ControllerUnavailable.
+        """
+        ...
 
 
 class ControllerAccess(Protocol):

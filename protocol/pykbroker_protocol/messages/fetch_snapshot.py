@@ -66,7 +66,7 @@ class PartitionSnapshotPart(Message):
     error_code: int = int16("0+")
     snapshot_id: SnapshotId = nested(SnapshotId, "0+")
     current_leader: LeaderIdAndEpoch = nested(
-        LeaderIdAndEpoch, "0+", tag=0, default=LeaderIdAndEpoch()
+        LeaderIdAndEpoch, "0+", tag=0, default=LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
     )
     size: int = int64("0+")
     position: int = int64("0+")

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: tells the controller which log directory holds a replica.
+"""AssignReplicasToDirs: reports the log directories of replicas to the controller.
 
 Not served. Declared versions: 0
      0  first version, flexible (KIP-858)

@@ -19,7 +19,6 @@ from pykbroker.apis.fetch_sessions import FetchSessions
 from pykbroker.apis.node import Node
 from pykbroker.apis.producer_ids import ProducerIds
 from pykbroker.controller.controller import CannotCommit, Controller
-from pykbroker.controller.metadata_log import METADATA_PARTITION, CannotLoadMetadata
 from pykbroker.controller_access import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
 from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
@@ -32,6 +31,7 @@ from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import TRANSACTION_VERSION
 from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from pykbroker.metadata_log.metadata_log import METADATA_PARTITION, CannotLoadMetadata
 from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.reconciler import Reconciler

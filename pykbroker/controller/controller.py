@@ -25,7 +25,7 @@ from pykbroker.controller.configurations import alter_configurations, replace_co
 from pykbroker.controller.decision import Decision
 from pykbroker.controller.elections import elect_leaders
 from pykbroker.controller.feature_updates import update_features
-from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
+from pykbroker.controller.leader_log import LeaderLog
 from pykbroker.controller.new_partitions import create_partitions
 from pykbroker.controller.producer_ids import allocate_producer_ids
 from pykbroker.controller.reassignments import reassign_partitions
@@ -48,6 +48,7 @@ from pykbroker.metadata.effective_settings import effective_settings
 from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER, refuse_features
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
 from pykbroker.metadata.replay import replay
+from pykbroker.metadata_log.metadata_log import CannotLoadMetadata
 from pykbroker.settings import refuse_topic_overrides
 from pykbroker.slices import in_slices
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -107,12 +108,11 @@ class Controller:
         Raises CannotLoadMetadata if the log is not valid here or the epoch cannot be written.
         """
         try:
-            log = MetadataLog.open(
+            log = LeaderLog.open(
                 directory,
                 node_id=settings.node_id,
                 now_ms=clock.now_ms(),
                 durable=durable,
-                filesystem=directory.filesystem,
             )
         except OSError as problem:
             raise CannotLoadMetadata(f"{directory.path}: {problem}") from problem
@@ -136,7 +136,7 @@ class Controller:
     def __init__(
         self,
         directory: LogDirectory,
-        log: MetadataLog,
+        log: LeaderLog,
         image: ClusterImage,
         *,
         settings: Settings,

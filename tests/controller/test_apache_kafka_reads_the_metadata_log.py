@@ -11,9 +11,9 @@ import pytest
 
 from compat.apache import ApacheKafka, ApacheTools
 from pykbroker.controller.controller import Controller
-from pykbroker.controller.snapshot_files import newest_snapshot
 from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.metadata.image import TopicImage
+from pykbroker.metadata_log.snapshot_files import newest_snapshot
 from pykbroker_storage.filesystem import LOCAL_DISK
 
 ATTEMPTS_MAX = 5

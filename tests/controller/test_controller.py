@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pykbroker.controller.controller import Controller
 from pykbroker.controller.decision import Decision
-from pykbroker.controller.metadata_log import CannotLoadMetadata, MetadataLog
-from pykbroker.controller.snapshot_files import newest_snapshot
+from pykbroker.controller.leader_log import LeaderLog
 from pykbroker.controller_access import (
     BrokerRegistration,
     ConfigurationChange,
@@ -25,6 +24,8 @@ from pykbroker.generators import run_to_end
 from pykbroker.metadata.batches import records_of
 from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
 from pykbroker.metadata.replay import InconsistentRecord, replay
+from pykbroker.metadata_log.metadata_log import CannotLoadMetadata
+from pykbroker.metadata_log.snapshot_files import newest_snapshot
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.metadata.cluster import FeatureLevelRecord
 from pykbroker_protocol.metadata.security import ClientQuotaRecord
@@ -152,7 +153,7 @@ async def test_dynamic_broker_properties_apply_to_later_commands(node: Any) -> N
 async def test_a_volatile_metadata_log_is_not_flushed(
     node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MetadataLog, "commit", None)
+    monkeypatch.setattr(LeaderLog, "commit", None)
     controller = await node.start(durable=False)
     await controller.create_topics([NewTopic(name="brief")])
     node.crash()  # of the process; the machine still has it

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykbroker.controller.quorum.state import MalformedQuorumState, QuorumState, next_epoch
+from pykbroker.metadata_log.quorum_state import MalformedQuorumState, QuorumState, next_epoch
 
 BY_APACHE = (
     b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'

@@ -1,1 +1,0 @@
-"""KRaft leader election as pure state: epochs, votes, leader."""

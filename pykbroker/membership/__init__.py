@@ -1,0 +1,1 @@
+"""Membership of a cluster: metadata from the controllers, registration and heartbeats."""

@@ -1,9 +1,9 @@
 """The composition root: the parts of a broker, and the order in which they start and stop.
 
 listeners ── transport ── apis ─┬─ partitions, coordinators ── logs on disk
-                                └─ controller ── metadata log on disk
+                                └─ control plane: own controller, or controllers of a cluster
                                        │
-          committed deltas ────────────┴──> image of the broker ──> partitions, coordinators, …
+          committed deltas ────────────┴──> metadata applier ──> partitions, coordinators, …
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from pykbroker.apis.dispatch import Dispatcher
 from pykbroker.apis.fetch_sessions import FetchSessions
 from pykbroker.apis.node import Node
 from pykbroker.apis.producer_ids import ProducerIds
-from pykbroker.controller.controller import CannotCommit, Controller
+from pykbroker.control_plane import CannotJoin
 from pykbroker.controller_access import NewTopic
 from pykbroker.coordinators.group_coordinator import GroupCoordinator
 from pykbroker.coordinators.topics_of_cluster import TopicsOfCluster
@@ -27,48 +26,36 @@ from pykbroker.coordinators.transaction_markers import MarkerWriter
 from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.environment import Environment
 from pykbroker.generation import Generation
-from pykbroker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from pykbroker.metadata.effective_settings import effective_settings
-from pykbroker.metadata.features import TRANSACTION_VERSION
-from pykbroker.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from pykbroker.metadata_log.metadata_log import METADATA_PARTITION, CannotLoadMetadata
+from pykbroker.metadata_applier import MetadataApplier
+from pykbroker.metadata_log.metadata_log import METADATA_PARTITION
+from pykbroker.own_controller import OwnController
 from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.reconciler import Reconciler
-from pykbroker.settings import (
-    CurrentSettings,
-    broker_listeners,
-    names_without_effect,
-    parse_listener,
-    topic_names_without_effect,
-)
+from pykbroker.settings import CurrentSettings, broker_listeners, parse_listener
 from pykbroker.settings import Listener as Address
-from pykbroker.settings.load import WITHOUT_EFFECT
-from pykbroker.slices import in_slices
 from pykbroker.transport.busy_polling import BusyPolling
 from pykbroker.transport.listener import CannotListen, Listener
 from pykbroker.transport.socket_server import SocketServer
 from pykbroker.wiring import (
     advertised,
-    cluster_id_in,
     connection_limits,
     consumer_group_settings,
     group_settings,
     refuse_other_hosts,
-    text_of,
     transaction_settings,
 )
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
 from pykbroker_storage.log_directory import LogDirectory, LogDirectoryError
 from pykbroker_storage.mapped_file import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
+    from pykbroker.control_plane import ControlPlane
+    from pykbroker.controller_access import ControllerAccess
+    from pykbroker.metadata.image import ClusterImage
     from pykbroker.settings import Settings
-    from pykbroker.settings.current import Attempt
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +71,6 @@ class Broker:
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self.current_settings = CurrentSettings(settings)
-        self._own_settings = settings
         self.environment = environment
         self.clock = environment.clock
         self.generation = Generation()
@@ -93,16 +79,14 @@ class Broker:
         self._exit_stack = contextlib.AsyncExitStack()
         self.directory_lost = asyncio.Event()
         """Set when the data directory no longer belongs to this process."""
-        self._broker_epoch = UNKNOWN_BROKER_EPOCH
         self._opened_partitions: Partitions | None = None
         self._is_crashing = False
-        self._logged_without_effect: set[str] = set()
         self.reconciler = Reconciler(environment.clock)
+        self.applier = MetadataApplier(self.current_settings, self.generation, self.reconciler)
+        self.control_plane = control_plane_of(settings, environment)
 
     directory: LogDirectory
-    controller: Controller
-    image: ClusterImage
-    """Committed metadata; the controller has another image."""
+    controller: ControllerAccess
     partitions: Partitions
     node: Node
     groups: GroupCoordinator
@@ -120,7 +104,7 @@ class Broker:
         """Starts serving. Raises CannotStart after closing everything that was opened."""
         try:
             await self.open()
-        except (CannotListen, LogDirectoryError, CannotLoadMetadata, CannotCommit) as error:
+        except (CannotListen, LogDirectoryError, CannotJoin) as error:
             await self.stop()
             raise CannotStart(str(error)) from error
         except BaseException:
@@ -132,8 +116,8 @@ class Broker:
         if refusal is not None:
             raise CannotStart(refusal)
         listeners = await self.bind_listeners()
-        self.open_directory()
-        await self.open_controller()
+        await self.open_directory()
+        await self.join_cluster()
         self.open_partitions()
         await self.partitions.until_flushed()
         self.open_coordinators()
@@ -159,6 +143,8 @@ class Broker:
         self.current_settings.subscribe("fast paths", lambda _: self.generation.advance())
         self.start_upkeep()
         self.open_socket_server(listeners)
+        self._exit_stack.push_async_callback(self.leave_cluster)
+        await self.control_plane.serve()
 
     # --- parts, in start order
 
@@ -177,7 +163,7 @@ class Broker:
             self.addresses.append(advertised(bound, given))
         return listeners
 
-    def open_directory(self) -> None:
+    async def open_directory(self) -> None:
         if len(self.settings.log_dirs) != 1:
             count = len(self.settings.log_dirs)
             raise CannotStart(f"log.dirs: {count} directories given, only one is supported")
@@ -187,7 +173,7 @@ class Broker:
         filesystem.release_descriptor = open_files.release_least_recent
         self.directory = LogDirectory.open(
             path,
-            cluster_id=cluster_id_in(path) or text_of(randomness.uuid_bytes()),
+            cluster_id=await self.control_plane.cluster_id(path),
             node_id=self.settings.node_id,
             new_directory_id=randomness.uuid_bytes(),
             configuration=log_configuration(self.settings.topic_defaults),
@@ -205,44 +191,35 @@ class Broker:
                 self.directory.close(
                     {} if partitions is None else partitions.high_watermarks(),
                     now_ms=self.clock.now_ms(),
-                    broker_epoch=self._broker_epoch,
+                    broker_epoch=self.control_plane.broker_epoch,
                 )
         finally:
             for partition in partitions or ():
                 partition.end_waits()  # waiting fetches read again and find the log closed
 
-    async def open_controller(self) -> None:
-        settings = self.settings
-        self.controller = await Controller.open(
-            self.directory,
-            settings=settings,
-            clock=self.clock,
-            randomness=self.environment.randomness,
-            durable=self.environment.filesystem.is_durable,
-        )
-        self._exit_stack.push_async_callback(self.controller.close)
-        self._broker_epoch = await self.controller.join(
-            listeners={it.name: (it.host, it.port) for it in self.addresses},
-            rack=settings.broker_rack,
-        )
+    async def join_cluster(self) -> None:
+        self._exit_stack.push_async_callback(self.control_plane.close)
+        await self.control_plane.join(self.directory, self.addresses)
+        self.controller = self.control_plane.controller
+
+    async def leave_cluster(self) -> None:
+        if not self._is_crashing:
+            await self.control_plane.leave()
 
     def open_partitions(self) -> None:
-        self.image = self.controller.subscribe(self.apply_delta)
+        self.applier.start_with(self.control_plane.subscribe(self.applier.apply_delta))
         self._exit_stack.push_async_callback(self.reconciler.close)
-        self.current_settings.value = effective_settings(self._own_settings, self.image)
-        for resource_type, name in self.image.configurations:
-            self.log_without_effect(resource_type, name)
         self.partitions = Partitions(
             node_id=self.settings.node_id,
             directory=self.directory,
             settings=self.settings,
             clock=self.clock,
             generation=self.generation,
-            on_late_log=self.load_coordinators,
+            on_late_log=self.applier.load_coordinators,
         )
         self._exit_stack.push_async_callback(self.partitions.flush_threads.end)
         self._exit_stack.push_async_callback(self.partitions.off_loop.close)
-        self._opened_partitions = self.partitions
+        self._opened_partitions = self.applier.partitions = self.partitions
         self.current_settings.subscribe(
             "partitions", lambda it: self.partitions.change_defaults(it, self.image)
         )
@@ -250,17 +227,17 @@ class Broker:
         self.partitions.apply_metadata(self.image, self.image.topics.values())
 
     def open_coordinators(self) -> None:
-        self.topics = TopicsOfCluster(lambda: self.image)
+        topics = self.applier.topics = TopicsOfCluster(lambda: self.image)
         self.groups = GroupCoordinator(
             self.partitions,
             self.clock,
-            self.topics,
+            topics,
             settings=group_settings(self.settings),
             consumer_settings=consumer_group_settings(self.settings, self.image.configurations),
             observer=self.environment.decision_observer,
         )
         self._exit_stack.push_async_callback(self.groups.close)
-        self.current_settings.subscribe("consumer groups", self.configure_groups)
+        self.current_settings.subscribe("consumer groups", self.applier.configure_groups)
         self.transactions = TransactionCoordinator(
             self.partitions,
             self.clock,
@@ -271,24 +248,8 @@ class Broker:
         )
         self._exit_stack.push_async_callback(self.transactions.close)
         self.current_settings.subscribe("transactions", self.configure_transactions)
-        self.load_coordinators()
-
-    def load_coordinators(self) -> None:
-        """Loads coordinators of led partitions: at startup, and when a missing log opens later."""
-        has_transactions = self.image.partition_count(TRANSACTION_STATE) > 0
-        if has_transactions and not self.directory.was_clean:
-            self.transactions.repair_losses()
-        self.update_group_coordinator()
-        self.update_transaction_coordinator()
-
-    def update_group_coordinator(self) -> None:
-        self.groups.update_partitions(self.image.partition_count(CONSUMER_OFFSETS))
-
-    def update_transaction_coordinator(self) -> None:
-        self.transactions.update_partitions(
-            self.image.partition_count(TRANSACTION_STATE),
-            transaction_version=self.image.features.get(TRANSACTION_VERSION, 0),
-        )
+        self.applier.groups, self.applier.transactions = self.groups, self.transactions
+        self.applier.load_coordinators()
 
     def start_upkeep(self) -> None:
         upkeep = Upkeep(
@@ -311,80 +272,13 @@ class Broker:
         for listener in listeners:
             self.socket_server.open(listener)
 
-    # --- metadata changes
-
-    async def apply_delta(self, delta: ImageDelta) -> None:
-        """Applies a committed delta to the image of the broker, then to its parts.
-
-        Creating thousands of logs takes long, so it yields to the event loop between slices. A part
-        that fails is logged and retried; the other parts are not affected.
-        """
-        image = self.image
-        image.apply(delta)
-        self.generation.advance()
-        note_failure = partial(self.reconciler.note_failure, delta.last_offset)
-        deletions = self.partitions.drop_in_slices(delta.topics_deleted, note_failure)
-        await in_slices(deletions, begins_at_once=True)
-        updates = self.partitions.apply_metadata_in_slices(
-            image, delta.topics.values(), note_failure
-        )
-        await in_slices(updates, begins_at_once=True)
-        self.topics.changed()
-        attempt = partial(self.reconciler.attempt, delta.last_offset)
-        attempt("the group coordinator", self.update_group_coordinator)
-        attempt("the transaction coordinator", self.update_transaction_coordinator)
-        if delta.topics_deleted:
-            attempt(
-                f"committed offsets of deleted topics ({delta.last_offset})",
-                partial(self.delete_offsets, delta.topics_deleted),
-            )
-        for resource_type, name in delta.configurations:
-            self.log_without_effect(resource_type, name)
-            if resource_type == TOPIC_RESOURCE:
-                attempt(
-                    f"configuration of {name}", partial(self.partitions.reconfigure, image, name)
-                )
-        types = {resource_type for resource_type, _ in delta.configurations}
-        if BROKER_RESOURCE in types:
-            attempt("settings", lambda: self.change_settings(attempt))
-        elif GROUP_RESOURCE in types:
-            attempt("settings of consumer groups", lambda: self.configure_groups(self.settings))
-
-    def delete_offsets(self, topics: Iterable[TopicImage]) -> None:
-        """Deletes the committed offsets of deleted topics.
-
-        A retry leaves names that exist again, because a group may have committed to the new topic.
-        OffsetFetch ignores offsets of the old one: their topic id differs.
-        """
-        self.groups.topics_deleted([it.name for it in topics if it.name not in self.image.topics])
-
-    def change_settings(self, attempt: Attempt) -> None:
-        self.current_settings.change(effective_settings(self._own_settings, self.image), attempt)
-
-    def configure_groups(self, settings: Settings) -> None:
-        self.groups.configure(
-            group_settings(settings), consumer_group_settings(settings, self.image.configurations)
-        )
+    # --- changes of settings, and failures
 
     def configure_transactions(self, settings: Settings) -> None:
         self.transactions.verifies_partitions = settings.transaction_partition_verification_enable
 
     def configure_connections(self, settings: Settings) -> None:
         self.socket_server.limits = connection_limits(settings)
-
-    def log_without_effect(self, resource_type: int, resource: str) -> None:
-        """Logs properties that are stored but have no effect, each once."""
-        given = self.image.configurations.get((resource_type, resource), {})
-        if resource_type == BROKER_RESOURCE:
-            without_effect = names_without_effect(given)
-        elif resource_type == TOPIC_RESOURCE:
-            without_effect = topic_names_without_effect(given)
-        else:
-            return
-        names = [name for name in without_effect if name not in self._logged_without_effect]
-        if names:
-            self._logged_without_effect.update(names)
-            logger.warning(WITHOUT_EFFECT, ", ".join(names))
 
     def note_lost_directory(self) -> None:
         if not self.directory_lost.is_set():
@@ -402,6 +296,11 @@ class Broker:
     def settings(self) -> Settings:
         """The current settings, with dynamic changes."""
         return self.current_settings.value
+
+    @property
+    def image(self) -> ClusterImage:
+        """Committed metadata; a controller of this process has another image."""
+        return self.applier.image
 
     @property
     def node_id(self) -> int:
@@ -442,6 +341,10 @@ class Broker:
         finally:
             with contextlib.suppress(OSError):  # a simulated disk rejects writes after a crash
                 await self.stop()
+
+
+def control_plane_of(settings: Settings, environment: Environment) -> ControlPlane:
+    return OwnController(settings, environment)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pykbroker.broker import Broker
 from pykbroker.clock import SystemClock
+from pykbroker.controller.controller import Controller
 from pykbroker.controller_access import ConfigurationChange, NewTopic
 from pykbroker.environment import Environment
 from pykbroker.metadata.image import BROKER_RESOURCE, TopicImage
@@ -153,7 +154,7 @@ async def broker(tmp_path: Path, clock: SteppedClock) -> AsyncIterator[Broker]:
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data")}
     environment = Environment(filesystem=VolatileDisk())
     broker = await Broker.start(load_settings(given), environment)
-    broker.reconciler = Reconciler(clock)
+    broker.reconciler = broker.applier.reconciler = Reconciler(clock)
     yield broker
     await broker.reconciler.close()
     await broker.stop()
@@ -164,6 +165,7 @@ async def test_the_broker_does_not_read_uncommitted_metadata_of_the_controller(
 ) -> None:
     await broker.controller.create_topics([NewTopic(name="orders")])
     undecided = TopicRecord(name="payments", topic_id=bytes(15) + b"p")
+    assert isinstance(broker.controller, Controller)
     apply(broker.controller.image, undecided)
     assert list(broker.image.topics) == list(broker.node.image.topics) == ["orders"]
     shared = broker.controller.image.topics["orders"]

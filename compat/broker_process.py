@@ -1,5 +1,6 @@
 """Starts, stops and kills a PyKBroker node as a separate process."""
 
+import os
 import re
 import signal
 import subprocess
@@ -126,6 +127,13 @@ class BrokerProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def pause(self) -> None:
+        """Stops the process with SIGSTOP; its connections stay open."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def restart(self) -> Self:
         """Stops and starts the node with the same data, address and settings."""

@@ -1,5 +1,6 @@
 """Starts, stops and kills an Apache Kafka node (broker and controller) on loopback."""
 
+import os
 import re
 import signal
 import socket
@@ -59,6 +60,9 @@ class ApacheKafka:
     `server.properties` and `server.log` are written to `<data directory>.node`, so the data
     directory contains only Kafka's data.
     """
+
+    format_options: tuple[str, ...] = ()
+    """Arguments of `kafka-storage format` after cluster id and configuration."""
 
     def __init__(
         self,
@@ -154,6 +158,13 @@ class ApacheKafka:
             self._process.kill()
             self._process.wait()
 
+    def pause(self) -> None:
+        """Stops the process with SIGSTOP; its connections stay open."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def restart(self) -> Self:
         """Stops and starts the node with the same data, address and settings."""
         self.stop()
@@ -203,7 +214,10 @@ class ApacheKafka:
 
     def _format(self) -> None:
         formatted = self.tools.tool(
-            "storage", "format", "--cluster-id", CLUSTER_ID, "--config", self._properties_file
+            "storage",
+            "format",
+            *("--cluster-id", CLUSTER_ID, "--config", self._properties_file),
+            *self.format_options,
         )
         if formatted.returncode != 0:
             raise ApacheKafkaFailedError(

@@ -1,0 +1,35 @@
+"""A cluster of three brokers, shared by the tests of a module.
+
+PYKBROKER_CLUSTER selects other brokers: `apache,apache,apache` is the oracle.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from compat.apache import ApacheTools
+from compat.cluster import Cluster, Kind
+
+KINDS = os.environ.get("PYKBROKER_CLUSTER", "apache,apache,apache")
+
+
+@pytest.fixture(scope="module")
+def _cluster(
+    tmp_path_factory: pytest.TempPathFactory, apache_tools: ApacheTools
+) -> Iterator[Cluster]:
+    kinds = dict(enumerate(map(Kind, KINDS.split(",")), start=1))
+    with Cluster(tmp_path_factory.mktemp("cluster"), kinds, tools=apache_tools) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(
+    _cluster: Cluster, show_on_failure: Callable[[str, Callable[[], str]], None]
+) -> Cluster:
+    """Three brokers, all unfenced."""
+    for name, read in _cluster.logs():
+        show_on_failure(name, read)
+    show_on_failure("metadata", _cluster.describe)
+    _cluster.bring_back()
+    return _cluster

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pykbroker.metadata.image import TopicImage
+    from pykbroker_protocol.message import Versions
 
 UNSET = -1
 
@@ -174,6 +175,52 @@ class ControllerChannel(Protocol):
         """Finds the active controller, also after it has moved, and retries until the timeout.
 
         The response can have any other error code. Raises ControllerUnavailable.
+        """
+        ...
+
+    def versions_of(self, api_key: int) -> Versions | None:
+        """Returns the versions that the active controller offers; an empty range for none.
+
+        None while no controller is known.
+        """
+        ...
+
+
+class ForwardedClient(NamedTuple):
+    """The client whose request is forwarded. Its principal is anonymous (`User:ANONYMOUS`)."""
+
+    client_id: str | None
+    host: str
+    """The address of the client."""
+
+
+class RequestForwarding(Protocol):
+    """Forwards requests of clients to the active controller of another process (KIP-590)."""
+
+    def versions_of(self, api_key: int) -> Versions | None:
+        """Returns the versions that the active controller offers; None while none is known."""
+        ...
+
+    async def forward(
+        self,
+        request: Message,
+        response_type: type[Answer],
+        *,
+        version: int,
+        client: ForwardedClient,
+    ) -> Answer | ErrorCode:
+        """Returns the response of the controller, or the error code of the Envelope.
+
+        Raises ControllerUnavailable.
+        """
+        ...
+
+    def begin_topic_creation(
+        self, topics: Sequence[NewTopic], client: ForwardedClient | None
+    ) -> None:
+        """Requests topics in the background, as the client or, for None, as this broker.
+
+        Topics that are already being requested are skipped.
         """
         ...
 

@@ -36,6 +36,7 @@ class Api:
         pipelined: bool = False,
         answer_only: bool = False,
         divided: str | None = None,
+        forwarded: bool = False,
     ) -> None:
         self.key = key
         self.served = Versions(*served)
@@ -48,6 +49,8 @@ class Api:
         """The request has no effect besides its response: it is cancelled on disconnect."""
         self.divided = divided
         """The array at which a large request is divided; its elements are independent."""
+        self.forwarded = forwarded
+        """The active controller serves the request if it is not in this process (KIP-590)."""
         self._request_type: type[Message] | None = None
         self._handle: Handle | None = None
 
@@ -63,8 +66,17 @@ class Api:
             pipelined=self.pipelined,
             answer_only=self.answer_only,
             divided=self.divided,
+            forwarded=self.forwarded,
         )
         api._handle = handle
+        return api
+
+    def forwarding(self) -> Api:
+        """Returns a copy whose handler forwards whole requests to the active controller."""
+        from pykbroker.apis.forwarding import forwarding_handle  # noqa: PLC0415  # rarely needed
+
+        api = Api(self.key, self.served, advertised_from=self.advertised.first, forwarded=True)
+        api._handle = forwarding_handle(self)
         return api
 
     @property
@@ -114,8 +126,8 @@ _ROWS = (
     Api(ApiKey.DESCRIBE_GROUPS, (0, 6)),
     Api(ApiKey.LIST_GROUPS, (0, 5)),
     Api(ApiKey.API_VERSIONS, (0, 4)),
-    Api(ApiKey.CREATE_TOPICS, (2, 7)),
-    Api(ApiKey.DELETE_TOPICS, (1, 6)),
+    Api(ApiKey.CREATE_TOPICS, (2, 7), forwarded=True),
+    Api(ApiKey.DELETE_TOPICS, (1, 6), forwarded=True),
     Api(ApiKey.DELETE_RECORDS, (0, 2)),
     Api(ApiKey.INIT_PRODUCER_ID, (0, 5)),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), divided="topics"),
@@ -125,29 +137,29 @@ _ROWS = (
     Api(ApiKey.WRITE_TXN_MARKERS, (1, 2), divided="markers"),
     Api(ApiKey.TXN_OFFSET_COMMIT, (0, 5), divided="topics"),
     Api(ApiKey.DESCRIBE_ACLS, (1, 3)),
-    Api(ApiKey.CREATE_ACLS, (1, 3)),
-    Api(ApiKey.DELETE_ACLS, (1, 3)),
+    Api(ApiKey.CREATE_ACLS, (1, 3), forwarded=True),
+    Api(ApiKey.DELETE_ACLS, (1, 3), forwarded=True),
     Api(ApiKey.DESCRIBE_CONFIGS, (1, 4)),
-    Api(ApiKey.ALTER_CONFIGS, (0, 2)),
+    Api(ApiKey.ALTER_CONFIGS, (0, 2), forwarded=True),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2), divided="dirs"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5)),
-    Api(ApiKey.CREATE_PARTITIONS, (0, 3)),
+    Api(ApiKey.CREATE_PARTITIONS, (0, 3), forwarded=True),
     Api(ApiKey.CREATE_DELEGATION_TOKEN, (1, 3)),
     Api(ApiKey.RENEW_DELEGATION_TOKEN, (1, 2)),
     Api(ApiKey.EXPIRE_DELEGATION_TOKEN, (1, 2)),
     Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, (1, 3)),
     Api(ApiKey.DELETE_GROUPS, (0, 2), divided="groups_names"),
-    Api(ApiKey.ELECT_LEADERS, (0, 2), divided="topic_partitions"),
-    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
-    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), divided="topics"),
-    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0)),
+    Api(ApiKey.ELECT_LEADERS, (0, 2), divided="topic_partitions", forwarded=True),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), forwarded=True),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), divided="topics", forwarded=True),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), forwarded=True),
     Api(ApiKey.OFFSET_DELETE, (0, 0), divided="topics"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0)),
-    Api(ApiKey.DESCRIBE_QUORUM, (0, 2)),
-    Api(ApiKey.UPDATE_FEATURES, (0, 2)),
+    Api(ApiKey.DESCRIBE_QUORUM, (0, 2), forwarded=True),
+    Api(ApiKey.UPDATE_FEATURES, (0, 2), forwarded=True),
     Api(ApiKey.DESCRIBE_CLUSTER, (0, 2)),
     Api(ApiKey.DESCRIBE_PRODUCERS, (0, 0)),
-    Api(ApiKey.UNREGISTER_BROKER, (0, 0)),
+    Api(ApiKey.UNREGISTER_BROKER, (0, 0), forwarded=True),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0)),
     Api(ApiKey.LIST_TRANSACTIONS, (0, 2)),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1)),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pykbroker.apis.forwarded_configurations import forward_remaining
 from pykbroker.apis.slices import each
 from pykbroker.controller_access import ConfigurationReplacement
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -13,6 +14,8 @@ from pykbroker_protocol.messages.alter_configs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pykbroker.apis.node import Call
     from pykbroker_protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 
@@ -26,6 +29,13 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
             lambda it: result(*it), list(zip(request.resources, outcomes, strict=True))
         )
     )
+
+
+async def handle_forwarded(
+    request: AlterConfigsRequest, call: Call, forward: Callable[[Any], Awaitable[Any]]
+) -> AlterConfigsResponse:
+    rows = await forward_remaining(request, forward, call, change_of=replacement)
+    return AlterConfigsResponse(responses=await each(lambda it: result(*it), rows))
 
 
 def replacement(resource: AlterConfigsResource) -> ConfigurationReplacement:
@@ -43,3 +53,7 @@ def result(resource: AlterConfigsResource, outcome: Refusal | None) -> AlterConf
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
+
+
+def failed(request: AlterConfigsRequest, refusal: Refusal, _call: Call) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=[result(it, refusal) for it in request.resources])

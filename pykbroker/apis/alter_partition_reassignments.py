@@ -63,3 +63,26 @@ def result(index: int, outcome: Refusal | None) -> ReassignablePartitionResponse
         error_code=outcome.code,
         error_message=outcome.message or outcome.code.sentence,
     )
+
+
+def failed(
+    request: AlterPartitionReassignmentsRequest, refusal: Refusal, _call: Call
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=it.partition_index,
+                        error_code=refusal.code,
+                        error_message=refusal.message,
+                    )
+                    for it in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pykbroker.apis import Api
     from pykbroker.apis.node import Call
     from pykbroker.apis.offer import Offer
+    from pykbroker.controller_access import RequestForwarding
     from pykbroker.metadata.image import ClusterImage
 
 SOFTWARE_SINCE_VERSION = 3
@@ -39,17 +40,37 @@ def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
         if not all(SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
         call.peer.software_name, call.peer.software_version = names
-    return offered(call.node.offer, call.node.image, call.version)
+    return offered(call.node.offer, call.node.image, call.version, call.node.forward)
 
 
-def offered(offer: Offer, image: ClusterImage, version: int) -> ApiVersionsResponse:
+def offered(
+    offer: Offer, image: ClusterImage, version: int, forward: RequestForwarding | None = None
+) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=[row(api) for api in offer.apis.values()],
+        api_keys=(
+            [row(api) for api in offer.apis.values()]
+            if forward is None
+            else list(rows_with_controller(offer, forward))
+        ),
         supported_features=supported_features(offer, version),
         finalized_features_epoch=image.offset if offer.features else NO_EPOCH,
         finalized_features=list(finalized_features(offer, image)),
     )
+
+
+def rows_with_controller(offer: Offer, forward: RequestForwarding) -> Iterator[ApiVersion]:
+    """Limits forwarded APIs to the versions that the active controller also offers, if known."""
+    for api in offer.apis.values():
+        ours = row(api)
+        theirs = forward.versions_of(api.key) if api.forwarded else None
+        if theirs is None:
+            yield ours
+            continue
+        first = max(ours.min_version, theirs.first)
+        last = min(ours.max_version, theirs.last)
+        if first <= last:
+            yield ours.replace(min_version=first, max_version=last)
 
 
 def supported_features(offer: Offer, version: int) -> list[SupportedFeatureKey]:

@@ -54,3 +54,9 @@ def result(name: str, outcome: Refusal | None) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(
         name=name, error_code=outcome.code, error_message=outcome.message
     )
+
+
+def failed(
+    request: CreatePartitionsRequest, refusal: Refusal, _call: Call
+) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(results=[result(it.name, refusal) for it in request.topics])

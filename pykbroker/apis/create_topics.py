@@ -88,3 +88,14 @@ def configurations(overrides: dict[str, str], call: Call) -> list[CreatableTopic
         )
         for it in describe_topic(call.node.settings, overrides)
     ]
+
+
+def failed(request: CreateTopicsRequest, refusal: Refusal, _call: Call) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=it.name, error_code=refusal.code, error_message=refusal.message
+            )
+            for it in request.topics
+        ]
+    )

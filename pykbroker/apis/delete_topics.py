@@ -108,3 +108,21 @@ def result(
             error_message=outcome.message or outcome.code.sentence,
         )
     return DeletableTopicResult(name=outcome.name, topic_id=outcome.id, error_code=ErrorCode.NONE)
+
+
+def failed(request: DeleteTopicsRequest, refusal: Refusal, call: Call) -> DeleteTopicsResponse:
+    if call.version >= STATES_SINCE_VERSION:
+        requested = request.topics
+    else:
+        requested = [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=it.name,
+                topic_id=it.topic_id,
+                error_code=refusal.code,
+                error_message=None,
+            )
+            for it in requested
+        ]
+    )

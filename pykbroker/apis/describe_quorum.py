@@ -99,3 +99,11 @@ def unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse
             for topic in request.topics
         ],
     )
+
+
+def failed(
+    _request: DescribeQuorumRequest, refusal: Refusal, _call: Call
+) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        error_code=refusal.code, error_message=refusal.code.sentence, topics=()
+    )

@@ -135,6 +135,8 @@ class Dispatcher:
         api = self.node.offer.apis.get(header.api_key)
         if api is None or version not in api.served:
             return None
+        if api.forwarded and self.node.forward is not None:
+            api = api.forwarding()
         observer = self._observer
         route = Route(
             api=api,

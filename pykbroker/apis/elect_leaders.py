@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 async def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     if request.election_type not in set(ElectionType):
-        return refused(request)
+        text = f"Unknown election type {request.election_type}."
+        return failed(request, Refusal(ErrorCode.INVALID_REQUEST, text), call)
     image = call.node.image
     election = ElectionType(request.election_type)
     if request.topic_partitions is None:
@@ -96,14 +97,20 @@ def result(index: int, outcome: Refusal | None) -> PartitionResult:
     )
 
 
-def refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    unknown = Refusal(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}.")
+def failed(request: ElectLeadersRequest, refusal: Refusal, _call: Call) -> ElectLeadersResponse:
     return ElectLeadersResponse(
-        error_code=unknown.code,
+        error_code=refusal.code,
         replica_election_results=[
             ReplicaElectionResult(
                 topic=topic.topic,
-                partition_result=[result(index, unknown) for index in topic.partitions],
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index,
+                        error_code=refusal.code,
+                        error_message=refusal.message,
+                    )
+                    for index in topic.partitions
+                ],
             )
             for topic in request.topic_partitions or ()
         ],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, alter_loggers
+from pykbroker.apis.forwarded_configurations import forward_remaining
 from pykbroker.apis.slices import each
 from pykbroker.controller_access import ConfigurationChange, ConfigurationOperation
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -14,7 +16,7 @@ from pykbroker_protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.apis.node import Call
     from pykbroker_protocol.messages.incremental_alter_configs import (
@@ -39,6 +41,19 @@ async def handle(
             ),
         ]
     )
+
+
+async def handle_forwarded(
+    request: IncrementalAlterConfigsRequest, call: Call, forward: Callable[[Any], Awaitable[Any]]
+) -> IncrementalAlterConfigsResponse:
+    rows = await forward_remaining(
+        request,
+        forward,
+        call,
+        change_of=change,
+        alter_loggers=partial(alter_loggers, call=call, validate_only=request.validate_only),
+    )
+    return IncrementalAlterConfigsResponse(responses=await each(lambda it: result(*it), rows))
 
 
 def split(
@@ -68,4 +83,12 @@ def result(resource: AlterConfigsResource, outcome: Refusal | None) -> AlterConf
         error_message=None if outcome is None else outcome.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
+    )
+
+
+def failed(
+    request: IncrementalAlterConfigsRequest, refusal: Refusal, _call: Call
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[result(it, refusal) for it in request.resources]
     )

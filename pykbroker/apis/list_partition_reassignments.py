@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
     from pykbroker.metadata.image import PartitionImage, TopicImage
+    from pykbroker_protocol.errors import Refusal
     from pykbroker_protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
     )
@@ -60,4 +61,28 @@ def move(partition: PartitionImage) -> OngoingPartitionReassignment:
         replicas=partition.replicas,
         adding_replicas=partition.adding,
         removing_replicas=partition.removing,
+    )
+
+
+def failed(
+    request: ListPartitionReassignmentsRequest, refusal: Refusal, _call: Call
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(
+                        partition_index=index,
+                        replicas=(),
+                        adding_replicas=(),
+                        removing_replicas=(),
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ],
     )

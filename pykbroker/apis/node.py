@@ -6,6 +6,7 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.offer import EVERYTHING
+from pykbroker.controller_access import ForwardedClient
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pykbroker.apis.peer import Peer
     from pykbroker.apis.producer_ids import ProducerIds
     from pykbroker.clock import Clock, Randomness
-    from pykbroker.controller_access import ControllerAccess
+    from pykbroker.controller_access import ControllerAccess, RequestForwarding
     from pykbroker.coordinators.group_coordinator import GroupCoordinator
     from pykbroker.coordinators.transaction_coordinator import TransactionCoordinator
     from pykbroker.generation import Generation
@@ -53,6 +54,8 @@ class Node:
     randomness: Randomness
     generation: Generation
     offer: Offer = EVERYTHING
+    forward: RequestForwarding | None = None
+    """Set if the controllers are other processes, which then serve administrative requests."""
     refused_topics: dict[str, str | None] = field(default_factory=dict)
     """Internal topics that could not be created, with the reason logged last."""
 
@@ -79,6 +82,10 @@ class Call:
         self.version = version
         self.client_id = client_id
         self.peer = peer
+
+    @property
+    def client(self) -> ForwardedClient:
+        return ForwardedClient(self.client_id, self.peer.host)
 
     @property
     def client_host(self) -> str:

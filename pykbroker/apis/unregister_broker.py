@@ -9,6 +9,7 @@ from pykbroker_protocol.messages.unregister_broker import UnregisterBrokerRespon
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker_protocol.errors import Refusal
     from pykbroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 
@@ -17,3 +18,9 @@ async def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrok
     if refusal is not None:
         return UnregisterBrokerResponse(error_code=refusal.code, error_message=refusal.message)
     return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)
+
+
+def failed(
+    _request: UnregisterBrokerRequest, refusal: Refusal, _call: Call
+) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=refusal.code, error_message="")

@@ -15,6 +15,7 @@ from pykbroker_protocol.messages.update_features import (
 
 if TYPE_CHECKING:
     from pykbroker.apis.node import Call
+    from pykbroker_protocol.errors import Refusal
 
 DIRECTION_SINCE_VERSION = 1
 RESULTS_BELOW_VERSION = 2
@@ -57,3 +58,9 @@ def upgrade_type_of(update: FeatureUpdateKey, version: int) -> UpgradeType:
         return UpgradeType.UNSAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     known = update.upgrade_type in set(UpgradeType)
     return UpgradeType(update.upgrade_type) if known else UpgradeType.UNKNOWN
+
+
+def failed(
+    _request: UpdateFeaturesRequest, refusal: Refusal, _call: Call
+) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.message)

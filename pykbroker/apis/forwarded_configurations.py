@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE
 from pykbroker.apis.slices import each
+from pykbroker.client.errors import error_of
 from pykbroker.configuration_changes import (
     invalid_request,
     refuse_broker_name,
@@ -61,7 +62,7 @@ async def forward_remaining(
         response = await forward(request.replace(resources=remaining))
         outcomes = {
             (it.resource_type, it.resource_name): (
-                Refusal(code_of(it.error_code), it.error_message) if it.error_code else None
+                Refusal(error_of(it.error_code), it.error_message) if it.error_code else None
             )
             for it in response.responses
         }
@@ -78,10 +79,6 @@ async def forward_remaining(
         )
         for resource, is_forwarded, refusal in rows
     ]
-
-
-def code_of(number: int) -> ErrorCode:
-    return ERROR_CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def refuse_locally(change: AnyChange, call: Call) -> Refusal | None:

@@ -253,9 +253,21 @@ def test_the_cluster_is_described(ask: Run, topic: str) -> None:
     (broker,) = found["brokers"]
     assert (broker["id"], broker["host"], broker["fenced"]) == (1, "127.0.0.1", False)
     assert broker["leads"] == broker["replicas"] == found["partitions"]
+    assert (broker["state"], broker["cordoned"], broker["error"]) == ("unfenced", False, None)
     assert broker["log_dirs"][0]["bytes"] >= 0
+    assert [it["id"] for it in found["quorum"]["voters"]] == [1]
+    assert (found["quorum"]["leader"], found["quorum"]["voters"][0]["lag"]) == (1, 0)
+    assert (found["problems"], found["problems_omitted"]) == ([], 0)
     assert ask("cluster", "describe").lines[0] == f"cluster     {found['cluster_id']}"
-    assert topic
+    only = ask("cluster", "describe", "--topic", topic, "--json").json
+    assert [it["partition"] for it in only["partition_states"]] == [0, 1, 2]
+    assert {it["leader"] for it in only["partition_states"]} == {1}
+
+
+def test_an_unknown_topic_is_an_error_of_cluster_describe(ask: Run) -> None:
+    outcome = ask("cluster", "describe", "--topic", "cli-nowhere")
+    assert outcome.exit_code == 1
+    assert outcome.err.startswith("cluster describe cli-nowhere: UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def test_api_versions_are_listed(ask: Run) -> None:

@@ -1,0 +1,1 @@
+"""The commands `cluster describe` and `api-versions`."""

@@ -64,21 +64,25 @@ class CannotLoadMetadata(Exception):
     """This node cannot use the metadata in the log directory; the message is for the operator."""
 
 
-def open_existing_log(directory: LogDirectory, now_ms: int) -> Log:
+def open_existing_log(
+    directory: LogDirectory, now_ms: int, configuration: LogConfiguration = CONFIGURATION
+) -> Log:
     """Opens the log of a directory that has one. Raises FlushedDataLost or OSError."""
     return directory.log(
         METADATA_PARTITION,
         now_ms=now_ms,
-        configuration=CONFIGURATION,
+        configuration=configuration,
         open_files=OpenFiles(directory.filesystem, DESCRIPTORS_MAX),
     )
 
 
-def create_log(directory: LogDirectory, now_ms: int) -> Log:
+def create_log(
+    directory: LogDirectory, now_ms: int, configuration: LogConfiguration = CONFIGURATION
+) -> Log:
     log = directory.create_log(
         METADATA_PARTITION,
         topic_id=METADATA_TOPIC_ID,
-        configuration=CONFIGURATION,
+        configuration=configuration,
         now_ms=now_ms,
         open_files=OpenFiles(directory.filesystem, DESCRIPTORS_MAX),
     )

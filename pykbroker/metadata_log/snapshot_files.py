@@ -16,12 +16,13 @@ from pykbroker.metadata.snapshot import (
     encode_snapshot,
     parse_snapshot_name,
 )
-from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_file
+from pykbroker_storage.filesystem import FileSystem, read_file, sync_file, write_fully
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pykbroker.metadata.image import ClusterImage
+    from pykbroker_protocol.compiler import Buffer
     from pykbroker_protocol.message import Message
 
 UNFINISHED_SUFFIX = ".checkpoint.part"
@@ -41,11 +42,39 @@ def write_snapshot(
     timestamp_ms: int,
 ) -> None:
     """Writes and flushes a snapshot, then deletes older and unfinished snapshots."""
-    path = f"{directory}/{name.file_name}"
-    unfinished = path.removesuffix(SUFFIX) + UNFINISHED_SUFFIX
-    write_file(filesystem, unfinished, encode_snapshot(image, name, timestamp_ms))
+    write_part(filesystem, directory, name, 0, encode_snapshot(image, name, timestamp_ms))
+    install_snapshot(filesystem, directory, name)
+
+
+def write_part(
+    filesystem: FileSystem, directory: str, name: SnapshotName, position: int, data: Buffer
+) -> None:
+    """Writes a part of a snapshot that is not complete; the part at 0 begins a new file."""
+    descriptor = filesystem.open(_unfinished(directory, name))
+    try:
+        if position == 0:
+            filesystem.ftruncate(descriptor, 0)
+        write_fully(filesystem, descriptor, data, position)
+    finally:
+        filesystem.close(descriptor)
+
+
+def read_unfinished(
+    filesystem: FileSystem, directory: str, name: SnapshotName
+) -> Iterator[Message]:
+    """Returns all records of a fetched snapshot, like `read_snapshot`."""
+    return decode_snapshot(read_file(filesystem, _unfinished(directory, name)))
+
+
+def _unfinished(directory: str, name: SnapshotName) -> str:
+    return f"{directory}/{name.file_name.removesuffix(SUFFIX)}{UNFINISHED_SUFFIX}"
+
+
+def install_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> None:
+    """Flushes and renames a complete snapshot, then deletes older and unfinished ones."""
+    unfinished = _unfinished(directory, name)
     sync_file(filesystem, unfinished)
-    filesystem.rename(unfinished, path)
+    filesystem.rename(unfinished, f"{directory}/{name.file_name}")
     filesystem.sync_directory(directory)
     for other in filesystem.list_directory(directory):
         if other.endswith(UNFINISHED_SUFFIX) or (parse_snapshot_name(other) or name) < name:

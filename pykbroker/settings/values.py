@@ -95,6 +95,8 @@ class Settings(FrozenValues):
     controller_listener_names: tuple[str, ...]
     controller_quorum_voters: tuple[str, ...]
     controller_quorum_bootstrap_servers: tuple[str, ...]
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
     metadata_log_dir: str | None
     max_connections: int
     max_connections_per_ip: int

@@ -1,0 +1,169 @@
+"""Finds the leader of the metadata quorum: the active controller."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pykbroker.client.connection_options import ConnectionOptions
+from pykbroker.client.connection_pool import ConnectionPool
+from pykbroker.client.errors import ClientError, error_of
+from pykbroker.membership.quorum_fetch import leader_in, probe_request
+from pykbroker.membership.quorum_view import QuorumLeader, QuorumView, joined
+from pykbroker.telemetry.log_throttle import LogThrottle, suppressed_text
+from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pykbroker.address import Address
+    from pykbroker.client.connection_options import Connect
+    from pykbroker.clock import Clock, Randomness
+    from pykbroker.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_SECONDS: Final = 0.05
+"""Pause after the first round without a leader; doubles with each round."""
+
+BACKOFF_SECONDS_MAX: Final = 1.0
+LOG_PERIOD_SECONDS: Final = 30.0
+
+
+RESPONSE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A Fetch returns at least one batch, and a batch of the metadata log has at most 8 MiB."""
+
+
+def quorum_options(
+    settings: Settings, *, connect: Connect, clock: Clock, randomness: Randomness
+) -> ConnectionOptions:
+    """Returns the options of connections to controllers."""
+    return ConnectionOptions(
+        client_id=f"broker-{settings.node_id}",
+        timeout_seconds=settings.controller_quorum_request_timeout_ms / 1000,
+        response_bytes_max=RESPONSE_BYTES_MAX,
+        connect=connect,
+        clock=clock,
+        randomness=randomness,
+    )
+
+
+class ForeignCluster(Exception):
+    """The controllers belong to another cluster; the message is for the operator."""
+
+
+class ControllerQuorum:
+    """What this broker knows about the controllers, shared by all of its connections to them."""
+
+    def __init__(
+        self, view: QuorumView, options: ConnectionOptions, *, cluster_id: str | None = None
+    ) -> None:
+        assert view.addresses, "there are no addresses of controllers"
+        self.view = view
+        self.cluster_id = cluster_id
+        """Controllers of another cluster are refused; None accepts any."""
+        self.options = options
+        self.reasons: dict[Address, str] = {}
+        """Why each address did not name a leader in the last round of discovery."""
+        self._pool = ConnectionPool(options)
+        self._discovering = asyncio.Lock()
+        self._lost: QuorumLeader | None = None
+        self._throttle = LogThrottle(lines_max=1, period_seconds=LOG_PERIOD_SECONDS)
+        self._is_silent = True
+
+    async def leader(self) -> QuorumLeader:
+        """Returns the leader; asks all controllers, in rounds, until one of them names it.
+
+        Raises ForeignCluster.
+        """
+        pause = BACKOFF_SECONDS
+        while (leader := self._usable_leader()) is None:
+            async with self._discovering:
+                leader = self._usable_leader() or await self._ask_all()
+                if leader is None:
+                    self._log_silence()
+                    await self.options.clock.sleep(pause)
+                    pause = min(2 * pause, BACKOFF_SECONDS_MAX)
+        return leader
+
+    def observed(
+        self, leader_id: int, leader_epoch: int, endpoints: Iterable[tuple[int, Address]] = ()
+    ) -> None:
+        """Applies what a response says about the leader."""
+        before = self.view
+        self.view = view = before.observed(leader_id, leader_epoch, endpoints)
+        if view.leader is not None and view.leader != before.leader:
+            logger.info(
+                "controllers: active controller is node %d at %s (epoch %d)",
+                view.leader.id,
+                view.leader.address,
+                view.leader.epoch,
+            )
+
+    def lost(self, leader: QuorumLeader) -> None:
+        """The leader cannot be reached or has resigned: the next caller asks all controllers."""
+        if leader == self.view.leader:
+            self._lost = leader
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def _usable_leader(self) -> QuorumLeader | None:
+        leader = self.view.leader
+        return None if leader == self._lost else leader
+
+    async def _ask_all(self) -> QuorumLeader | None:
+        """Asks all addresses at the same time; returns the leader that the first of them names."""
+        self._lost = None
+        self.reasons = {}
+        asking = [asyncio.ensure_future(self._ask(it)) for it in self.view.addresses]
+        try:
+            for answer in asyncio.as_completed(asking):
+                await answer
+                leader = self.view.leader
+                if leader is not None and leader in [it.result() for it in asking if it.done()]:
+                    return leader
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        return None
+
+    async def _ask(self, address: Address) -> QuorumLeader | None:
+        """Returns the leader that this controller names, or notes the reason why it does not."""
+        try:
+            connection = await self._pool.connection_to(address)
+            request = probe_request(self.cluster_id)
+            response = await connection.request(request, FetchResponse)
+        except ClientError as failure:
+            self.reasons[address] = str(failure)
+            return None
+        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            raise ForeignCluster(
+                f"controller {address} does not belong to cluster {self.cluster_id}; check "
+                "the addresses of the controllers and the data directory"
+            )
+        if response.error_code:
+            self.reasons[address] = error_of(response.error_code).name
+            return None
+        named = leader_in(response)
+        self.observed(named.leader_id, named.leader_epoch, named.endpoints)
+        leader = self.view.leader
+        if leader is None:
+            self.reasons[address] = (
+                "knows no leader"
+                if named.leader_id < 0
+                else f"leader is node {named.leader_id}, whose address is not known"
+            )
+        return leader
+
+    def _log_silence(self) -> None:
+        suppressed = self._throttle.admit("silence", self.options.clock.monotonic())
+        if suppressed is not None:
+            logger.warning(
+                "controllers: no active controller found: %s; retrying%s",
+                joined(self.reasons),
+                suppressed_text(suppressed),
+            )

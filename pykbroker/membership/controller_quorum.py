@@ -55,7 +55,7 @@ class ForeignCluster(Exception):
 
 
 class ControllerQuorum:
-    """What this broker knows about the controllers, shared by all of its connections to them."""
+    """The known controllers and their leader, shared by all connections of this broker to them."""
 
     def __init__(
         self, view: QuorumView, options: ConnectionOptions, *, cluster_id: str | None = None

@@ -323,8 +323,8 @@ class MetadataFollower:
             delta, _ = await in_slices(collecting, begins_at_once=True)
             if not is_empty(delta):
                 await self._deliver(delta)
-            self._wake()
-        self._wake()
+            self._notify_waiting()
+        self._notify_waiting()
         if self.log.size_bytes > self._snapshot_due_at_bytes:
             await self._take_snapshot()
 
@@ -428,7 +428,7 @@ class MetadataFollower:
             if entry in self._waiting:
                 self._waiting.remove(entry)
 
-    def _wake(self) -> None:
+    def _notify_waiting(self) -> None:
         for is_reached, waiting in self._waiting:
             if not waiting.done() and is_reached():
                 waiting.set_result(None)

@@ -53,19 +53,19 @@ UNKNOWN_HIGH_WATERMARK: Final = -1
 
 
 class NamedLeader(NamedTuple):
-    """What a response says about the leader."""
+    """The leader that a response names."""
 
     leader_id: int
     leader_epoch: int
     endpoints: tuple[tuple[int, Address], ...]
 
 
-NOBODY: Final = NamedLeader(NO_LEADER, UNKNOWN_EPOCH, ())
+UNNAMED: Final = NamedLeader(NO_LEADER, UNKNOWN_EPOCH, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where the log of the observer ends, and what it knows of the leader."""
+    """The end of the observer's log, and the leader that it follows."""
 
     node_id: int
     cluster_id: str | None
@@ -192,10 +192,10 @@ def snapshot_request(
 
 
 def leader_in(response: FetchResponse) -> NamedLeader:
-    """Returns the leader that a response names, or NOBODY."""
+    """Returns the leader that a response names, or UNNAMED."""
     partition = partition_in(response)
     if partition is None:
-        return NOBODY
+        return UNNAMED
     leader, named = partition.current_leader, response.node_endpoints[:CONTROLLERS_MAX]
     endpoints = tuple((it.node_id, Address(it.host, it.port)) for it in named)
     return NamedLeader(leader.leader_id, leader.leader_epoch, endpoints)

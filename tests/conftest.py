@@ -6,7 +6,7 @@ import os
 import signal
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ from compat.missing_tool import MissingToolError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pykbroker.testing.simulation.controller_model import StartController
 
 ORACLE_FIXTURES = {"apache", "apache_tools", "apache_message_definitions"}
 SPARK_FIXTURES = {"spark", "spark_jars"}
@@ -243,3 +245,19 @@ def _sockets_left_open() -> Iterator[None]:
         warnings.simplefilter("ignore", ResourceWarning)
         yield
         gc.collect()
+
+
+@pytest.fixture
+async def controller_model() -> AsyncIterator["StartController"]:
+    """Starts KRaft-like controllers without Java; see `controller_model` in the simulation."""
+    from pykbroker.testing.simulation.controller_model import RunningController
+
+    started: list[RunningController] = []
+
+    async def start(**options: object) -> RunningController:
+        started.append(await RunningController.start(**options))
+        return started[-1]
+
+    yield start
+    for controller in started:
+        await controller.stop()

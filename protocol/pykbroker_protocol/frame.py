@@ -82,15 +82,32 @@ def write_request(
     message: Message, version: int, correlation_id: int, client_id: str | None
 ) -> list[Buffer]:
     """Returns a request as buffers to be sent in order, without the frame size."""
+    out = request_head(message, version, correlation_id, client_id)
+    parts: list[Buffer] = []
+    parts.append(writer_of(type(message), version)(message, out, parts))
+    return parts
+
+
+def write_request_in_slices(
+    message: Message, version: int, correlation_id: int, client_id: str | None
+) -> Generator[None, None, list[Buffer]]:
+    """`write_request` as a generator that yields after each slice of elements."""
+    out = request_head(message, version, correlation_id, client_id)
+    parts: list[Buffer] = []
+    parts.append((yield from sliced_writer_of(type(message), version)(message, out, parts)))
+    return parts
+
+
+def request_head(
+    message: Message, version: int, correlation_id: int, client_id: str | None
+) -> bytearray:
     name = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(name)
     out = bytearray(_REQUEST_HEAD.pack(message.api, version, correlation_id, size))
     out += name
     if version in message.flexible:
         out.append(0)
-    parts: list[Buffer] = []
-    parts.append(writer_of(type(message), version)(message, out, parts))
-    return parts
+    return out
 
 
 def write_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:

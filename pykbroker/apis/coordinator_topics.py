@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pykbroker.controller_access import NewTopic
@@ -11,18 +12,31 @@ if TYPE_CHECKING:
     from pykbroker.apis.node import Node
     from pykbroker.settings import Settings
 
+IN_SYNC_MIN = "min.insync.replicas"
+
 
 def new_coordinator_topic(name: str, node: Node) -> NewTopic:
-    """Returns the topic of the settings, with at most as many replicas as live brokers."""
-    brokers = sum(not broker.fenced for broker in node.image.brokers.values())
-    return NEW_TOPICS[name](node.settings, brokers)
+    """Returns the topic of the settings; with one replica if this node is its whole cluster."""
+    topic = NEW_TOPICS[name](node.settings)
+    return with_one_replica(topic) if is_whole_cluster(node) else topic
 
 
-def offsets_topic(settings: Settings, brokers: int) -> NewTopic:
+def is_whole_cluster(node: Node) -> bool:
+    return node.forward is None and node.image.brokers.keys() <= {node.node_id}
+
+
+def with_one_replica(topic: NewTopic) -> NewTopic:
+    configuration = dict(topic.configuration)
+    if IN_SYNC_MIN in configuration:
+        configuration[IN_SYNC_MIN] = "1"
+    return replace(topic, replication_factor=1, configuration=configuration)
+
+
+def offsets_topic(settings: Settings) -> NewTopic:
     return NewTopic(
         name=CONSUMER_OFFSETS,
         partitions=settings.offsets_topic_num_partitions,
-        replication_factor=min(settings.offsets_topic_replication_factor, brokers),
+        replication_factor=settings.offsets_topic_replication_factor,
         configuration={
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -31,17 +45,15 @@ def offsets_topic(settings: Settings, brokers: int) -> NewTopic:
     )
 
 
-def transactions_topic(settings: Settings, brokers: int) -> NewTopic:
-    replication_factor = min(settings.transaction_state_log_replication_factor, brokers)
-    in_sync_min = min(settings.transaction_state_log_min_isr, replication_factor)
+def transactions_topic(settings: Settings) -> NewTopic:
     return NewTopic(
         name=TRANSACTION_STATE,
         partitions=settings.transaction_state_log_num_partitions,
-        replication_factor=replication_factor,
+        replication_factor=settings.transaction_state_log_replication_factor,
         configuration={
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
-            "min.insync.replicas": str(in_sync_min),
+            IN_SYNC_MIN: str(settings.transaction_state_log_min_isr),
             "segment.bytes": str(settings.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         },

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from pykbroker.apis.node import Call, Node
+    from pykbroker.controller_access import NewTopic
     from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 
 logger = logging.getLogger(__name__)
@@ -45,15 +46,18 @@ def handle(
     topic = TOPICS.get(request.key_type)
     if topic is None or topic in call.node.image.topics:
         return answer(request, call)
-    return create_and_answer(topic, request, call)
+    new_topic = new_coordinator_topic(topic, call.node)
+    if call.node.forward is not None:
+        call.node.forward.begin_topic_creation([new_topic], None)
+        return answer(request, call)
+    return create_and_answer(new_topic, request, call)
 
 
 async def create_and_answer(
-    topic: str, request: FindCoordinatorRequest, call: Call
+    new_topic: NewTopic, request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse:
-    new_topic = new_coordinator_topic(topic, call.node)
     (outcome,) = await call.node.controller.create_topics([new_topic])
-    log_refusal(topic, outcome if isinstance(outcome, Refusal) else None, call.node)
+    log_refusal(new_topic.name, outcome if isinstance(outcome, Refusal) else None, call.node)
     return answer(request, call)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
 from pykbroker.apis.slices import Slice, all_of, each, in_slices, sliced
-from pykbroker.controller_access import NewTopic
+from pykbroker.controller_access import UNSET, NewTopic
 from pykbroker.internal_topics import is_internal
 from pykbroker.metadata.topic_names import refuse_name
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -22,7 +22,7 @@ from pykbroker_protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
@@ -44,7 +44,9 @@ def handle(
         return (yield from reject_topic_ids(request, count))
     may_create = request.allow_auto_topic_creation and call.node.settings.auto_create_topics_enable
     if requested.missing and may_create:
-        return create_and_answer(request, call, requested)
+        if call.node.forward is None:
+            return create_and_answer(request, call, requested)
+        begin_creation(requested.missing, call)
     return (yield from answer(request, call, requested, {}, count))
 
 
@@ -95,6 +97,30 @@ async def create_and_answer(
         if isinstance(outcome, Refusal) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
     }
     return await in_slices(answer(request, call, requested, refusals, Slice()))
+
+
+def begin_creation(names: Sequence[str], call: Call) -> None:
+    """Lets the controller create topics; as in Apache Kafka, the response does not wait for it.
+
+    Properties that are not in the file of this broker have the defaults of the controller.
+    """
+    settings, forward = call.node.settings, call.node.forward
+    assert forward is not None, "the controller is another process"
+    given = settings.layers.static
+    topics = [
+        NewTopic(
+            name=name,
+            partitions=settings.num_partitions if "num.partitions" in given else UNSET,
+            replication_factor=(
+                settings.default_replication_factor
+                if "default.replication.factor" in given
+                else UNSET
+            ),
+        )
+        for name in names
+        if refuse_name(name) is None
+    ]
+    forward.begin_topic_creation(topics, call.client)
 
 
 def answer(

@@ -17,7 +17,7 @@ class ProducerIds:
     def __init__(self, controller: ControllerAccess) -> None:
         self._controller = controller
         self._block = range(0)
-        self._allocating = asyncio.Lock()
+        self._allocation: asyncio.Task[Refusal | None] | None = None
 
     def take(self) -> int | None:
         """Returns the next id of the current block, or None if the block is used up."""
@@ -28,10 +28,21 @@ class ProducerIds:
         return producer_id
 
     async def take_from_next_block(self) -> int | Refusal:
-        async with self._allocating:
-            while (producer_id := self.take()) is None:
-                block = await self._controller.allocate_producer_ids()
-                if isinstance(block, Refusal):
-                    return block
-                self._block = block
+        """Waits for the next block. All waiting requests share one allocation and its refusal."""
+        while (producer_id := self.take()) is None:
+            if self._allocation is None:
+                self._allocation = asyncio.create_task(self._allocate())
+            refusal = await asyncio.shield(self._allocation)
+            if refusal is not None:
+                return refusal
         return producer_id
+
+    async def _allocate(self) -> Refusal | None:
+        try:
+            block = await self._controller.allocate_producer_ids()
+        finally:
+            self._allocation = None
+        if isinstance(block, Refusal):
+            return block
+        self._block = block
+        return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from pykbroker.apis import APIS
 from pykbroker.apis.answers import ProtocolViolation
-from pykbroker.controller_access import ControllerUnavailable, ForwardedClient
+from pykbroker.controller_access import ControllerUnavailable, ForwardedClient, NewTopic
 from pykbroker_protocol.api_keys import ApiKey
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import Message, Versions
@@ -23,8 +24,10 @@ from pykbroker_protocol.messages import (
     delete_topics,
     describe_quorum,
     elect_leaders,
+    find_coordinator,
     incremental_alter_configs,
     list_partition_reassignments,
+    metadata,
     unregister_broker,
     update_features,
 )
@@ -32,7 +35,7 @@ from pykbroker_storage.filesystem import VolatileDisk
 from tests.apis.one_broker import Client, answer_of, broker_on
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from pykbroker.broker import Broker
@@ -55,6 +58,7 @@ class ScriptedController:
         self.outcome: Message | ErrorCode | Exception = ErrorCode.NONE
         self.forwarded: list[Forwarded] = []
         self.versions: dict[int, Versions] = {}
+        self.created: list[tuple[NewTopic, ForwardedClient | None]] = []
 
     def versions_of(self, api_key: int) -> Versions | None:
         return self.versions.get(api_key)
@@ -68,8 +72,10 @@ class ScriptedController:
         assert isinstance(self.outcome, response_type | ErrorCode)
         return self.outcome
 
-    def begin_topic_creation(self, topics: Any, client: Any) -> None:
-        raise AssertionError((topics, client))
+    def begin_topic_creation(
+        self, topics: Sequence[NewTopic], client: ForwardedClient | None
+    ) -> None:
+        self.created += [(it, client) for it in topics]
 
 
 @pytest.fixture
@@ -415,3 +421,77 @@ async def test_advertised_versions_are_limited_to_those_of_the_controller(
     assert ApiKey.ELECT_LEADERS not in offered
     assert offered[ApiKey.METADATA] == APIS[ApiKey.METADATA].advertised
     assert offered[ApiKey.DELETE_TOPICS] == APIS[ApiKey.DELETE_TOPICS].advertised
+
+
+# --- topics that the broker itself creates
+
+
+def named(*names: str) -> metadata.MetadataRequest:
+    return metadata.MetadataRequest(
+        topics=[metadata.MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=True,
+    )
+
+
+async def test_metadata_lets_the_controller_create_unknown_topics_and_does_not_wait(
+    broker: Broker, controller: ScriptedController
+) -> None:
+    response = await ask(broker, named("new", "no/name", "__consumer_offsets"), 12)
+    assert {it.name: it.error_code for it in response.topics} == {
+        "new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "no/name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert controller.created == [(NewTopic(name="new"), ForwardedClient("client", "127.0.0.1"))]
+
+
+async def test_an_automatically_created_topic_has_the_numbers_in_the_file_of_the_broker(
+    tmp_path: Path,
+) -> None:
+    async with broker_on(
+        VolatileDisk(), tmp_path, num_partitions=5, default_replication_factor=3
+    ) as broker:
+        broker.node.forward = controller = ScriptedController()
+        await ask(broker, named("new"), 12)
+    ((topic, _),) = controller.created
+    assert (topic.partitions, topic.replication_factor) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("key_type", "configuration"),
+    [(0, {}), (1, {"min.insync.replicas": "2"})],
+)
+async def test_internal_topics_of_a_cluster_have_the_configured_replication_factor(
+    broker: Broker,
+    controller: ScriptedController,
+    key_type: int,
+    configuration: dict[str, str],
+) -> None:
+    request = find_coordinator.FindCoordinatorRequest(key="a", key_type=key_type)
+    response = await ask(broker, request, 2)
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    ((topic, client),) = controller.created
+    assert client is None
+    assert topic.replication_factor == 3
+    assert configuration.items() <= topic.configuration.items()
+
+
+@pytest.mark.parametrize(
+    ("key_type", "name"), [(0, "__consumer_offsets"), (1, "__transaction_state")]
+)
+async def test_a_node_that_is_its_whole_cluster_creates_internal_topics_with_one_replica(
+    broker: Broker, key_type: int, name: str
+) -> None:
+    request = find_coordinator.FindCoordinatorRequest(key="a", key_type=key_type)
+    assert (await ask(broker, request, 2)).error_code == ErrorCode.NONE
+    assert broker.node.image.topics[name].partitions[0].replicas == (broker.node_id,)
+
+
+async def test_internal_topics_are_refused_below_the_configured_replication_factor(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = dataclasses.replace(broker.node.image.brokers[broker.node_id], id=99)
+    broker.node.image.brokers[99] = other
+    request = find_coordinator.FindCoordinatorRequest(key="a", key_type=0)
+    assert (await ask(broker, request, 2)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "__consumer_offsets: topic cannot be created" in caplog.text

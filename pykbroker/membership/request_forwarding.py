@@ -87,7 +87,7 @@ class EnvelopeForwarding:
         try:
             return await read_response(response.response_data, response_type, version)
         except MalformedMessage as error:
-            logger.error(  # noqa: TRY400 - the traceback tells nothing about the controller
+            logger.error(  # noqa: TRY400 - the traceback does not name the cause
                 "response of the active controller to %s version %d is malformed (%s)",
                 ApiKey(request.api).name,
                 version,

@@ -1,4 +1,4 @@
-"""The leader side of a partition: appends, and the high watermark that follows from them."""
+"""The leader side of a partition: appends, follower progress and the high watermark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from pykbroker.partitions.admission import (
     too_large,
     unreadable,
 )
-from pykbroker.partitions.in_sync import advanced_high_watermark, may_write_to_all
 from pykbroker.partitions.joining import JoiningProducers, last_epoch_ended
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.records.batch import (
@@ -33,7 +32,11 @@ from pykbroker_storage.log import AppendResult
 from pykbroker_storage.producer import Duplicate
 
 if TYPE_CHECKING:
+    from pykbroker.generation import Generation
     from pykbroker.partitions.flushing import Flushing
+    from pykbroker.partitions.followers import Followers
+    from pykbroker.partitions.in_sync import InSyncProposal, ProposalOutcome, RefusalEffect
+    from pykbroker.partitions.leader_context import LeaderContext
     from pykbroker.partitions.leadership import Leadership
     from pykbroker.partitions.off_loop import OffLoop
     from pykbroker.partitions.waiting import WaitingRequests
@@ -50,6 +53,9 @@ ACKS_ALL = -1
 class Replica(Protocol):
     """The partition as its leader side uses it."""
 
+    topic: str
+    index: int
+    topic_id: bytes
     node_id: int
     log: Log
     leadership: Leadership
@@ -58,6 +64,7 @@ class Replica(Protocol):
     waiting: WaitingRequests
     flushing: Flushing
     off_loop: OffLoop
+    generation: Generation
 
     @property
     def leads(self) -> bool: ...
@@ -71,21 +78,58 @@ class Replica(Protocol):
 class Leader:
     """Appends to a partition while this broker leads it; the log has no other writer."""
 
-    __slots__ = ("appends_fail_since_ms", "joining", "last_appending", "log", "partition")
+    __slots__ = (
+        "appends_fail_since_ms",
+        "context",
+        "epoch_start_offset",
+        "followers",
+        "joining",
+        "last_appending",
+        "log",
+        "partition",
+    )
 
-    def __init__(self, partition: Replica) -> None:
+    def __init__(self, partition: Replica, context: LeaderContext) -> None:
         self.partition = partition
+        self.context = context
         self.log: Log = partition.log
         self.joining = JoiningProducers()
         """Producers whose transaction is being verified."""
         self.last_appending: Appending | None = None
         """The last batch that waits for a thread, or for the batches before it."""
         self.appends_fail_since_ms: int | None = None
+        self.epoch_start_offset = 0
+        """Log end offset at the start of the leader epoch."""
+        self.followers: Followers | None = None
+        """None while this broker is the only replica, or not the leader."""
+
+    # --- leadership
+
+    def lead(self, before: Leadership | None) -> None:
+        """Starts to lead, or applies newer metadata while it leads; `before` was led, too."""
+        leadership, end_offset = self.partition.leadership, self.log.log_end_offset
+        if before is None or leadership.leader_epoch > before.leader_epoch:
+            self.epoch_start_offset = end_offset
+        if len(leadership.replicas) == 1:
+            self.followers = None
+            return
+        now = self.context.clock.monotonic()
+        if self.followers is not None:
+            self.followers.apply(leadership, leader_end_offset=end_offset, now=now)
+            return
+        from pykbroker.partitions.followers import Followers  # noqa: PLC0415 - only in a cluster
+
+        self.followers = Followers(
+            leadership, self.context, epoch_start_offset=self.epoch_start_offset, now=now
+        )
 
     def resign(self) -> None:
         """Drops verifications and fails acks=all requests, because another broker leads now."""
         self.joining = JoiningProducers()
+        self.followers = None
         self.partition.waiting.fail_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # --- appends
 
     def append(
         self,
@@ -116,10 +160,11 @@ class Leader:
     def refusal_to_write(self, required_acks: int) -> Refusal | None:
         partition = self.partition
         leadership = partition.leadership
-        if leadership.leader != partition.node_id:
+        if leadership.leader != partition.node_id or not self.context.has_session:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if required_acks == ACKS_ALL and not may_write_to_all(
-            leadership.in_sync, partition.settings.min_insync_replicas
+        if (
+            required_acks == ACKS_ALL
+            and len(leadership.in_sync) < partition.settings.min_insync_replicas
         ):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         return None
@@ -204,9 +249,9 @@ class Leader:
         Unlike a producer's batch it requires at most as many in-sync replicas as the partition
         has: an open transaction would block the last stable offset.
         """
-        if not self.partition.leads:
+        if not self.partition.leads or not self.context.has_session:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not may_write_to_all(self.partition.leadership.in_sync, self.partition.min_in_sync):
+        if len(self.partition.leadership.in_sync) < self.partition.min_in_sync:
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         marker = EndTransactionMarker(is_commit=committed, coordinator_epoch=coordinator_epoch)
         refusal = self.log.producers.check_marker(
@@ -260,15 +305,78 @@ class Leader:
 
     def advance_high_watermark(self) -> None:
         """Moves the high watermark as far as the in-sync set allows."""
-        partition = self.partition
-        leadership = partition.leadership
-        if len(leadership.replicas) == 1:
-            reached = partition.settled_offset  # without followers nothing can truncate it
-        else:
-            reached = advanced_high_watermark(
-                partition.high_watermark,
-                in_sync=leadership.in_sync,
-                end_offsets={partition.node_id: partition.settled_offset},
-                min_in_sync=partition.min_in_sync,
+        partition, followers = self.partition, self.followers
+        settled = partition.settled_offset
+        if followers is None:
+            partition.set_high_watermark(settled)  # without followers nothing can truncate it
+            return
+        context = self.context
+        if not context.has_session:
+            return  # a newer leader may have truncated the followers
+        reached = followers.advanced_high_watermark(
+            partition.high_watermark,
+            leader_end_offset=self.log.log_end_offset,
+            min_in_sync=partition.min_in_sync,
+            now=context.clock.monotonic(),
+            lag_seconds_max=context.lag_seconds_max,
+        )
+        partition.set_high_watermark(min(reached, settled))
+
+    @property
+    def outcome_of_commit(self) -> ErrorCode:
+        """The result of acks=all for records below the high watermark."""
+        followers = self.followers
+        if followers is None or len(followers.maximal) >= self.partition.min_in_sync:
+            return ErrorCode.NONE
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # --- followers
+
+    def note_fetch(
+        self, replica: int, *, fetch_offset: int, log_start_offset: int, broker_epoch: int
+    ) -> None:
+        """Applies the progress that a fetch shows; `refusal_of_fetch` has checked the replica."""
+        followers, partition = self.followers, self.partition
+        if followers is None:
+            return
+        before = followers.progress[replica].log_end_offset
+        followers.note_fetch(
+            replica,
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            broker_epoch=broker_epoch,
+            leader_end_offset=self.log.log_end_offset,
+            now=self.context.clock.monotonic(),
+        )
+        if replica not in followers.leadership.in_sync and followers.proposal is None:
+            self.propose(followers.propose_to_add(replica, high_watermark=partition.high_watermark))
+        if fetch_offset != before:
+            self.advance_high_watermark()
+
+    def remove_lagging_followers(self) -> None:
+        """Proposes an in-sync set without followers that lag; called periodically."""
+        if self.followers is not None and self.context.has_session:
+            proposal = self.followers.propose_to_remove(
+                leader_end_offset=self.log.log_end_offset,
+                now=self.context.clock.monotonic(),
+                lag_seconds_max=self.context.lag_seconds_max,
             )
-        partition.set_high_watermark(reached)
+            self.propose(proposal)
+
+    def propose(self, proposal: InSyncProposal | None) -> None:
+        if proposal is not None and self.context.propose is not None:
+            self.context.propose(self, proposal)
+
+    def settle_proposal(
+        self, proposal: InSyncProposal, outcome: ProposalOutcome
+    ) -> RefusalEffect | None:
+        """Applies the outcome of a proposal; returns the effect of a refusal."""
+        followers = self.followers
+        if followers is None:
+            return None  # this broker has resigned
+        effect = followers.settle(proposal, outcome)
+        if followers.leadership is not self.partition.leadership:
+            self.partition.leadership = followers.leadership
+            self.partition.generation.advance()
+        self.advance_high_watermark()
+        return effect

@@ -9,6 +9,9 @@ from pykbroker_protocol.late_dataclass import dataclass
 if TYPE_CHECKING:
     from pykbroker.metadata.image import PartitionImage
 
+RECOVERED = 0
+"""LeaderRecoveryState of a partition; RECOVERING (1) follows an unclean election."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
@@ -19,6 +22,9 @@ class Leadership:
     partition_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    """Replicas that a reassignment adds; they are in `replicas`."""
+    recovery_state: int = RECOVERED
 
 
 def leadership_of(image: PartitionImage) -> Leadership:
@@ -28,4 +34,6 @@ def leadership_of(image: PartitionImage) -> Leadership:
         partition_epoch=image.partition_epoch,
         replicas=tuple(image.replicas),
         in_sync=tuple(image.in_sync),
+        adding=tuple(image.adding),
+        recovery_state=image.leader_recovery_state,
     )

@@ -8,6 +8,7 @@ from pykbroker.generation import Generation
 from pykbroker.partitions.flushing import Flushing, FlushThreads
 from pykbroker.partitions.isolation import Isolation, Reader, last_stable_offset, readable_end
 from pykbroker.partitions.leader import Leader
+from pykbroker.partitions.leader_context import LeaderContext
 from pykbroker.partitions.waiting import WaitingRequests
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_storage.batch_scan import CorruptLog
@@ -61,6 +62,7 @@ class Partition:
         settings: TopicSettings,
         high_watermark: int,
         off_loop: OffLoop,
+        leader_context: LeaderContext | None = None,
         generation: Generation | None = None,
         flush_threads: FlushThreads | None = None,
     ) -> None:
@@ -75,12 +77,13 @@ class Partition:
         self.generation = generation or Generation()
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.waiting = WaitingRequests()
-        self.leader = Leader(self)
+        self.leader = Leader(self, leader_context or LeaderContext())
         self.flushing = Flushing(self, flush_threads or FlushThreads())
         self.read_fails = False
         """True from a failed read until a successful one; only the first failure is logged."""
         log.producers.advance_high_watermark(self.high_watermark)
         if self.leads:
+            self.leader.lead(None)
             self.commit()
 
     def __str__(self) -> str:
@@ -131,7 +134,12 @@ class Partition:
         if waiting.fetches:
             self.count_for_fetches(before, stable_before)
         if waiting.commits:
-            waiting.complete_commits(offset)
+            waiting.complete_commits(offset, self.outcome_of_commit)
+
+    @property
+    def outcome_of_commit(self) -> ErrorCode:
+        """The result of acks=all for records below the high watermark."""
+        return self.leader.outcome_of_commit
 
     def count_for_fetches(self, committed_before: int, stable_before: int) -> None:
         """Counts the bytes that have become readable for waiting fetches."""
@@ -185,14 +193,15 @@ class Partition:
     # --- leadership
 
     def epoch_refusal(self, current_leader_epoch: int) -> Refusal | None:
-        """Returns the error if this replica is a follower or has another leader epoch (KIP-320)."""
-        if not self.leads:
+        """Returns the error if this replica has another leader epoch or is a follower (KIP-320)."""
+        leadership = self.leadership
+        if current_leader_epoch not in (NO_EPOCH, leadership.leader_epoch):
+            if current_leader_epoch < leadership.leader_epoch:
+                return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+            return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if leadership.leader != self.node_id:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch in (NO_EPOCH, self.leadership.leader_epoch):
-            return None
-        if current_leader_epoch < self.leadership.leader_epoch:
-            return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
-        return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return None
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         """The end offset of an epoch, for OffsetForLeaderEpoch (KIP-101)."""
@@ -208,12 +217,18 @@ class Partition:
     def lead_or_follow(self, leadership: Leadership) -> None:
         """Applies a change of leader, epoch or in-sync set.
 
+        A response of the controller can arrive before the metadata, which is older then.
+
         When leadership moves away, waiting requests get NOT_LEADER_OR_FOLLOWER at once: appends
         with acks=all from `resign`, fetches because they read again.
         """
+        before = self.leadership
+        if leadership == before or leadership.partition_epoch < before.partition_epoch:
+            return
         self.leadership = leadership
         self.generation.advance()
         if self.leads:
+            self.leader.lead(before if before.leader == self.node_id else None)
             self.commit()
         else:
             self.leader.resign()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import TOPIC_RESOURCE
 from pykbroker.partitions.flushing import FlushThreads
+from pykbroker.partitions.leader_context import LeaderContext
 from pykbroker.partitions.leadership import leadership_of
 from pykbroker.partitions.off_loop import OffLoop
 from pykbroker.partitions.partition import Partition
@@ -65,6 +66,7 @@ class Partitions:
         clock: Clock,
         generation: Generation,
         on_late_log: Callable[[], None] = lambda: None,
+        leader_context: LeaderContext | None = None,
     ) -> None:
         """`on_late_log` is called when a retry opens a log that could not be opened before."""
         self.node_id = node_id
@@ -72,6 +74,7 @@ class Partitions:
         self.settings = settings
         self.clock = clock
         self.generation = generation
+        self.leader_context = leader_context or LeaderContext(clock)
         self.flush_threads = FlushThreads(settings.num_io_threads)
         self.off_loop = OffLoop(
             disk_threads_max=settings.num_io_threads,
@@ -212,6 +215,7 @@ class Partitions:
             log=log,
             leadership=leadership_of(image),
             settings=settings,
+            leader_context=self.leader_context,
             generation=self.generation,
             high_watermark=self.directory.high_watermark(name),
             flush_threads=self.flush_threads,

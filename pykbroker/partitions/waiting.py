@@ -39,8 +39,8 @@ class WaitingRequests:
         for fetch in tuple(self.fetches):
             fetch.complete()
 
-    def complete_commits(self, high_watermark: int) -> None:
-        self.commits[:] = [it for it in self.commits if not it.complete_at(high_watermark)]
+    def complete_commits(self, high_watermark: int, outcome: ErrorCode) -> None:
+        self.commits[:] = [it for it in self.commits if not it.complete_at(high_watermark, outcome)]
 
     def fail_commits(self, code: ErrorCode) -> None:
         for commit in self.commits:
@@ -56,6 +56,8 @@ class ReplicaState(Protocol):
 
     @property
     def leads(self) -> bool: ...
+    @property
+    def outcome_of_commit(self) -> ErrorCode: ...
 
 
 class FetchWait:
@@ -111,10 +113,10 @@ class CommitWait:
         self.offset = offset
         self.done = done
 
-    def complete_at(self, high_watermark: int) -> bool:
+    def complete_at(self, high_watermark: int, outcome: ErrorCode) -> bool:
         if high_watermark < self.offset:
             return False
-        self.complete(ErrorCode.NONE)
+        self.complete(outcome)
         return True
 
     def complete(self, code: ErrorCode) -> None:
@@ -128,12 +130,13 @@ async def wait_for_commit(
     """Waits until the high watermark has reached an offset.
 
     Returns REQUEST_TIMED_OUT when time is up, NOT_LEADER_OR_FOLLOWER as soon as another broker
-    leads, and UNKNOWN_TOPIC_OR_PARTITION as soon as the partition is deleted.
+    leads, UNKNOWN_TOPIC_OR_PARTITION as soon as the partition is deleted, and
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND if the in-sync set has become too small.
     """
     if not partition.leads:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.high_watermark >= offset:
-        return ErrorCode.NONE
+        return partition.outcome_of_commit
     wait = CommitWait(offset, asyncio.get_running_loop().create_future())
     partition.waiting.commits.append(wait)
     timer = clock.expire_later(seconds_max, wait.complete, ErrorCode.REQUEST_TIMED_OUT)

@@ -97,8 +97,26 @@ async def test_commit_wait_continues_when_this_broker_stays_leader(
     replicated.lead_or_follow(replace(REPLICATED, partition_epoch=3))
     await asyncio.sleep(0)
     assert not waiting.done()
-    replicated.lead_or_follow(ALONE)
+    replicated.lead_or_follow(replace(ALONE, partition_epoch=4))
     assert await outcome_of(waiting) is ErrorCode.NONE
+
+
+async def test_acks_all_gets_an_error_if_the_in_sync_set_is_too_small_after_the_append(
+    local: LocalPartitions, clock: MovableClock
+) -> None:
+    partition = local.add("payments", cleanup_policy="delete", min_insync_replicas="2")
+    partition.lead_or_follow(replace(REPLICATED, in_sync=(1,)))
+    code = await wait_for_commit(partition, 0, DAY_SECONDS, clock=clock)
+    assert code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+async def test_older_metadata_than_the_last_response_of_the_controller_has_no_effect(
+    replicated: Partition,
+) -> None:
+    replicated.lead_or_follow(replace(ALONE, partition_epoch=3))
+    replicated.lead_or_follow(ALONE)
+    assert replicated.leadership.partition_epoch == 3
+    assert replicated.high_watermark == 1
 
 
 async def test_commit_wait_fails_when_the_partition_is_deleted(
@@ -166,7 +184,7 @@ async def test_only_commit_waits_up_to_the_high_watermark_complete() -> None:
     requests, loop = WaitingRequests(), asyncio.get_running_loop()
     waits = [CommitWait(offset, loop.create_future()) for offset in (1, 2, 3)]
     requests.commits += waits
-    requests.complete_commits(2)
+    requests.complete_commits(2, ErrorCode.NONE)
     assert requests.commits == waits[2:]
     assert [it.done.done() for it in waits] == [True, True, False]
     assert [await it.done for it in waits[:2]] == [ErrorCode.NONE] * 2

@@ -21,7 +21,7 @@ from pykbroker_protocol.message import Message, Versions
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pykbroker.address import Address
     from pykbroker_protocol.compiler import Buffer
@@ -65,6 +65,11 @@ class BrokerConnection:
 
     def offers(self, api: ApiKey) -> bool:
         return api in self._versions
+
+    @property
+    def versions(self) -> Mapping[int, Versions]:
+        """The versions that the broker offers, by API key."""
+        return self._versions
 
     def version_of(self, message: type[Message], version_max: int | None = None) -> int:
         """Returns the newest version of a message that both sides support."""

@@ -17,6 +17,7 @@ from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
     from pykbroker.membership.controller_quorum import ControllerQuorum
+    from pykbroker_protocol.message import Versions
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -68,6 +69,13 @@ class QuorumChannel:
             text = f"no active controller answered in {seconds:g} s: {reasons}"
             raise ControllerUnavailable(text) from None
 
+    def versions_of(self, api_key: int) -> Versions | None:
+        """Returns the versions that the active controller offers; an empty range for none.
+
+        None while no channel is connected to the active controller.
+        """
+        return self._quorum.versions_of(api_key)
+
     async def _attempt(
         self,
         request: Message,
@@ -85,6 +93,7 @@ class QuorumChannel:
         try:
             await self._pool.retain([leader.address])
             connection = await self._pool.connection_to(leader.address)
+            self._quorum.note_versions(leader, connection.versions)
             response = await connection.request(
                 request, response_type, version_max=version_max, timeout_seconds=seconds
             )

@@ -13,10 +13,11 @@ from pykbroker.membership.quorum_fetch import leader_in, probe_request
 from pykbroker.membership.quorum_view import QuorumLeader, QuorumView, joined
 from pykbroker.telemetry.log_throttle import LogThrottle, suppressed_text
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.message import NO_VERSIONS, Versions
 from pykbroker_protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pykbroker.address import Address
     from pykbroker.client.connection_options import Connect
@@ -70,6 +71,7 @@ class ControllerQuorum:
         self._pool = ConnectionPool(options)
         self._discovering = asyncio.Lock()
         self._lost: QuorumLeader | None = None
+        self._versions: tuple[QuorumLeader, Mapping[int, Versions]] | None = None
         self._throttle = LogThrottle(lines_max=1, period_seconds=LOG_PERIOD_SECONDS)
         self._is_silent = True
 
@@ -106,6 +108,16 @@ class ControllerQuorum:
         """The leader cannot be reached or has resigned: the next caller asks all controllers."""
         if leader == self.view.leader:
             self._lost = leader
+
+    def note_versions(self, leader: QuorumLeader, versions: Mapping[int, Versions]) -> None:
+        """Stores the versions that a leader offers, for all channels."""
+        self._versions = leader, versions
+
+    def versions_of(self, api_key: int) -> Versions | None:
+        """Returns the versions that the leader offers; None until a channel is connected to it."""
+        if self._versions is None or self._versions[0] != self._usable_leader():
+            return None
+        return self._versions[1].get(api_key, NO_VERSIONS)
 
     async def close(self) -> None:
         await self._pool.close()

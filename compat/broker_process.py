@@ -129,8 +129,9 @@ class BrokerProcess:
             self._process.wait()
 
     def pause(self) -> None:
-        """Stops the process with SIGSTOP; its connections stay open."""
+        """Stops all threads of the process with SIGSTOP; its connections stay open."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

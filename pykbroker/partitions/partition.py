@@ -141,6 +141,15 @@ class Partition:
         """The result of acks=all for records below the high watermark."""
         return self.leader.outcome_of_commit
 
+    def follow_truncation(self) -> None:
+        """Bounds the high watermark by the log after a truncation."""
+        log = self.log
+        self.high_watermark = min(
+            max(self.high_watermark, log.log_start_offset), log.log_end_offset
+        )
+        log.producers.advance_high_watermark(self.high_watermark)
+        self.generation.advance()
+
     def count_for_fetches(self, committed_before: int, stable_before: int) -> None:
         """Counts the bytes that have become readable for waiting fetches."""
         committed = self.bytes_between(committed_before, self.high_watermark)

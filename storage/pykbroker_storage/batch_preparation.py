@@ -1,11 +1,15 @@
 """Prepares batches for an append: stamps those of producers, validates those of a leader."""
 
 from collections.abc import Sequence
+from struct import Struct
 
 from pykbroker_protocol.records.batch import (
+    HEADER_BYTES,
+    LENGTH_AT,
     LOG_APPEND_TIME_FLAG,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    PREFIX_BYTES,
     RecordBatch,
     iterate_batches,
     stamp_log_append_time,
@@ -17,6 +21,8 @@ from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 
 OFFSET_MAX = 2**63 - 2  # the log end offset after it must fit into an i64
 RECORDS_BYTES_MAX = 2**31 - 1  # positions in a segment are i32
+
+_LENGTH = Struct(">i")
 
 
 class InvalidReplicatedBatch(Exception):
@@ -69,19 +75,76 @@ def parse_replicated(
     offset = log_end_offset
     try:
         for batch in iterate_batches(records):
-            _validate_position(batch, offset, allows_gaps=allows_gaps)
-            _validate_epoch(batch, latest_epoch, leader_epoch)
-            _validate_content(batch)
+            _validate(batch, offset, latest_epoch, leader_epoch, allows_gaps=allows_gaps)
             batches.append(batch)
             offset, latest_epoch = batch.next_offset, batch.partition_leader_epoch
     except CorruptBatch as problem:
-        message = f"corrupt batch after offset {offset - 1}: {problem}"
-        raise InvalidReplicatedBatch(message) from problem
+        raise _corrupt(offset, problem) from problem
     if offset - batches[0].base_offset > RELATIVE_OFFSET_MAX:
         raise InvalidReplicatedBatch(
             f"offsets {batches[0].base_offset} to {offset - 1} do not fit into one segment"
         )
     return batches
+
+
+def next_replicated(
+    records: memoryview,
+    *,
+    log_end_offset: int,
+    latest_epoch: int,
+    leader_epoch: int,
+    allows_gaps: bool,
+    batches_max: int,
+) -> list[RecordBatch]:
+    """Decodes and validates the next batches of a Fetch response, at most `batches_max`.
+
+    A leader cuts its response at a size limit, so the last batch can be incomplete; it is left
+    out. So are batches with a later epoch than that of the request: the leader has changed since.
+    The result is empty if only such batches are left. The rules are those of `parse_replicated`.
+    """
+    batches: list[RecordBatch] = []
+    offset, position, end = log_end_offset, 0, len(records)
+    try:
+        while position < end and len(batches) < batches_max:
+            if _is_incomplete(records, position):
+                break
+            batch = RecordBatch.parse(records, position)
+            if batch.partition_leader_epoch > leader_epoch:
+                break
+            _validate(batch, offset, latest_epoch, leader_epoch, allows_gaps=allows_gaps)
+            if batches and batch.next_offset - batches[0].base_offset > RELATIVE_OFFSET_MAX:
+                break  # compaction has left a gap that does not fit into one segment
+            batches.append(batch)
+            offset, latest_epoch = batch.next_offset, batch.partition_leader_epoch
+            position += batch.size_bytes
+    except CorruptBatch as problem:
+        raise _corrupt(offset, problem) from problem
+    return batches
+
+
+def _is_incomplete(records: memoryview, position: int) -> bool:
+    available = len(records) - position
+    if available < HEADER_BYTES:
+        return True
+    (length,) = _LENGTH.unpack_from(records, position + LENGTH_AT)
+    return int(length) > available - PREFIX_BYTES
+
+
+def _corrupt(offset: int, problem: CorruptBatch) -> InvalidReplicatedBatch:
+    return InvalidReplicatedBatch(f"corrupt batch after offset {offset - 1}: {problem}")
+
+
+def _validate(
+    batch: RecordBatch,
+    expected_offset: int,
+    latest_epoch: int,
+    leader_epoch: int,
+    *,
+    allows_gaps: bool,
+) -> None:
+    _validate_position(batch, expected_offset, allows_gaps=allows_gaps)
+    _validate_epoch(batch, latest_epoch, leader_epoch)
+    _validate_content(batch)
 
 
 def _validate_position(batch: RecordBatch, expected: int, *, allows_gaps: bool) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from pykbroker_protocol.records.batch import NO_PRODUCER_ID, RecordBatch
-from pykbroker_storage.batch_preparation import parse_replicated, stamp_batches
+from pykbroker_storage.batch_preparation import next_replicated, parse_replicated, stamp_batches
 from pykbroker_storage.configuration import CleanupPolicy, LogConfiguration, TimestampSource
 from pykbroker_storage.deletion import PendingDeletions
 from pykbroker_storage.filesystem import (
@@ -73,6 +73,7 @@ class Log:
         "_layout_version",
         "_open_files",
         "_segments",
+        "_truncations",
         "configuration",
         "deferred_snapshot",
         "directory",
@@ -137,6 +138,8 @@ class Log:
         self._open_files = loaded.open_files
         self._layout_version = 0
         """Incremented when segments are truncated, replaced or deleted; see `merge`."""
+        self._truncations = 0
+        """Tells a flush in a thread that its records may have been replaced."""
         self._segments = Segments(
             loaded.directory,
             loaded.segments,
@@ -194,6 +197,28 @@ class Log:
         self._write(records, batches, now_ms)
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
         return AppendResult(first_offset, last_offset, NO_TIMESTAMP, self.log_start_offset)
+
+    def append_replicated_slice(
+        self, records: memoryview, *, leader_epoch: int, batches_max: int, now_ms: int
+    ) -> int:
+        """Appends the first batches of a Fetch response; returns their size in bytes.
+
+        0 means that the rest of the response cannot be appended: it is an incomplete batch, or
+        later than `leader_epoch`. Otherwise like `append_replicated`.
+        """
+        batches = next_replicated(
+            records,
+            log_end_offset=self.log_end_offset,
+            latest_epoch=self.leader_epochs.latest_epoch,
+            leader_epoch=leader_epoch,
+            allows_gaps=not self.configuration.forbids_data_loss,
+            batches_max=batches_max,
+        )
+        if not batches:
+            return 0
+        size_bytes = sum([batch.size_bytes for batch in batches])
+        self._write(records[:size_bytes], batches, now_ms)
+        return size_bytes
 
     def _write(
         self, records: bytes | bytearray | memoryview, batches: Sequence[RecordBatch], now_ms: int
@@ -393,6 +418,7 @@ class Log:
             upto = self.log_end_offset
         if upto <= self.recovery_point and self._flusher.is_directory_flushed:
             return
+        truncations = self._truncations
         try:
             self._flusher.flush(
                 self.recovery_point, upto, after_failure=self.flush_failure is not None
@@ -403,8 +429,9 @@ class Log:
         except FileNotFoundError:
             if not self._closed:
                 raise  # else the log was closed meanwhile
-        self.recovery_point = max(self.recovery_point, upto)
         self.flush_failure = None
+        if truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, upto)
 
     @property
     def is_flush_due(self) -> bool:
@@ -494,6 +521,7 @@ class Log:
 
     def _reload_after_truncation(self) -> None:
         self._changed = True
+        self._truncations += 1
         self.deferred_snapshot = None
         self.log_end_offset = self._segments.active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)

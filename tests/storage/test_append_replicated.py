@@ -215,3 +215,108 @@ def test_changed_bytes_from_a_leader_are_valid_or_raise_the_named_error(
     assert all(it.is_crc_valid() for it in batches)
     assert sum(it.size_bytes for it in batches) == len(records)
     assert [it.base_offset for it in batches] == sorted({it.base_offset for it in batches})
+
+
+def slice_of(log: Log, records: bytes | bytearray, *, batches_max: int = 100) -> int:
+    return log.append_replicated_slice(
+        memoryview(bytes(records)),
+        leader_epoch=LEADER_EPOCH,
+        batches_max=batches_max,
+        now_ms=NOW,
+    )
+
+
+def test_an_incomplete_last_batch_of_a_response_is_left_out(tmp_path: Path) -> None:
+    log = follower(tmp_path)
+    whole = from_leader()
+    for cut in (1, HEADER_BYTES - 1, HEADER_BYTES, len(whole) - 1):
+        log.truncate_to(END, NOW)
+        response = whole + from_leader(base_offset=END + 2)[:cut]
+        assert slice_of(log, response) == len(whole)
+        assert slice_of(log, response[len(whole) :]) == 0
+        assert log.log_end_offset == END + 2
+
+
+def test_batches_with_a_later_epoch_than_the_request_are_left_out(tmp_path: Path) -> None:
+    log = follower(tmp_path)
+    whole = from_leader()
+    later = from_leader(base_offset=END + 2, leader_epoch=LEADER_EPOCH + 1)
+    assert slice_of(log, whole + later) == len(whole)
+    assert slice_of(log, later) == 0
+    assert log.leader_epochs.latest_epoch == 5
+
+
+def test_a_slice_has_at_most_the_given_number_of_batches(tmp_path: Path) -> None:
+    log = follower(tmp_path)
+    batches = [from_leader(base_offset=END + 2 * number) for number in range(5)]
+    response = b"".join(batches)
+    used = slice_of(log, response, batches_max=2)
+    assert used == len(batches[0]) * 2
+    assert log.log_end_offset == END + 4
+    assert slice_of(log, response[used:]) == len(response) - used
+
+
+def test_a_slice_ends_before_a_gap_that_does_not_fit_into_a_segment(tmp_path: Path) -> None:
+    log = follower(tmp_path)
+    near, far = from_leader(), from_leader(base_offset=2**40)
+    assert slice_of(log, near + far) == len(near)
+    assert slice_of(log, far) == len(far)
+    assert log.segments()[-1].base_offset == 2**40
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    sorted(
+        INVALID.keys()
+        - {
+            "no bytes",
+            "header only in part",
+            "truncated batch",
+            "truncated second batch",
+            "huge length",
+            "newer epoch than the leader",
+            "batches too far apart",
+            "garbage",
+        }
+    ),
+)
+def test_an_invalid_batch_in_a_slice_raises_and_leaves_the_log_unchanged(
+    tmp_path: Path, invalid: str
+) -> None:
+    log = follower(tmp_path)
+    before = state_of(log, tmp_path)
+    records, message = INVALID[invalid]
+    with pytest.raises(InvalidReplicatedBatch, match=message):
+        slice_of(log, bytes(records()))
+    assert state_of(log, tmp_path) == before
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.data())
+def test_sealed_segments_of_leader_and_follower_are_identical(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], data: st.DataObject
+) -> None:
+    directory = tmp_path_factory.mktemp("logs")
+    leader, copy = open_log(directory / "leader"), open_log(directory / "copy")
+    timestamp = NOW
+    for size in sizes:
+        timestamp += data.draw(st.sampled_from([0, 1, SMALL.segment_ms + 1]))
+        append(leader, b"v" * size * 10, timestamp=timestamp)
+        if data.draw(st.booleans()):
+            catch_up(copy, leader, data)
+    catch_up(copy, leader, data)
+    for one, other in zip(leader.segments(), copy.segments(), strict=True):
+        assert one.base_offset == other.base_offset
+        assert bytes(one.file.view_all()) == bytes(other.file.view_all())
+
+
+def catch_up(copy: Log, leader: Log, data: st.DataObject) -> None:
+    while copy.log_end_offset < leader.log_end_offset:
+        response = leader.read(
+            copy.log_end_offset,
+            bytes_max=data.draw(st.integers(1, 2000)),
+            end_offset=leader.log_end_offset,
+        )
+        assert response is not None
+        assert copy.append_replicated_slice(
+            response.view, leader_epoch=0, batches_max=data.draw(st.integers(1, 5)), now_ms=NOW
+        )

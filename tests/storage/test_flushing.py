@@ -311,3 +311,23 @@ def test_a_flush_on_macos_includes_the_cache_of_the_drive(
     with nullcontext() if is_flushed else pytest.raises(OSError, match="error"):
         filesystem._full_flush(3)
     assert fsynced == [3] * uses_fsync
+
+
+def test_a_flush_does_not_cover_records_that_replace_truncated_ones(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, ONE_SEGMENT, disk=disk)
+    for _ in range(4):
+        append(log, b"a")
+    flush = disk.fdatasync
+
+    def flush_during_truncation(descriptor: int) -> None:
+        disk.fdatasync = flush
+        flush(descriptor)
+        log.truncate_to(2, NOW)
+        append(log, b"b", leader_epoch=1)
+
+    disk.fdatasync = flush_during_truncation
+    log.flush()
+    assert (log.log_end_offset, log.recovery_point) == (3, 0)
+    log.flush()
+    assert log.recovery_point == 3

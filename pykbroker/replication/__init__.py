@@ -1,0 +1,1 @@
+"""Followers: copying the records of partitions from the brokers that lead them."""

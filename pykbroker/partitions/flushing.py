@@ -93,6 +93,11 @@ class Flushing:
                 return  # under load, flushes follow each other without a pause
         await asyncio.shield(self.begin(upto))
 
+    async def until_idle(self) -> None:
+        """Waits until no flush of this log runs in a thread."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+
     async def until_settled(self, offset: int) -> bool:
         """Waits until the records before `offset` need no flush; False if their flush failed."""
         partition = self._partition

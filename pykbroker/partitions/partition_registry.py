@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from pykbroker.generators import run_to_end
 from pykbroker.metadata.image import TOPIC_RESOURCE
@@ -50,6 +50,18 @@ class WithoutLog(NamedTuple):
     settings: TopicSettings
 
 
+class PartitionObserver(Protocol):
+    """Is called for each partition on the event loop, before the change of metadata returns."""
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """The partition is new, or its leader, epoch, replicas or in-sync set have changed."""
+        ...
+
+    def removed(self, partition: Partition) -> None:
+        """The partition was deleted, or this broker is no longer one of its replicas."""
+        ...
+
+
 NoteFailure: TypeAlias = "Callable[[str, Callable[[], None]], None]"
 """Receives the name of a partition and an action that retries, while the exception is handled."""
 
@@ -85,6 +97,8 @@ class Partitions:
         self._without_log: dict[tuple[str, int], WithoutLog] = {}
         """Partitions whose log could not be opened; retried every second."""
         self._on_late_log = on_late_log
+        self.observer: PartitionObserver | None = None
+        """Replication, if this broker is one of several."""
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -192,6 +206,8 @@ class Partitions:
         known = self._partitions.get(name)
         if known is not None and known.topic_id == topic.id:
             known.lead_or_follow(leadership_of(image))
+            if self.observer is not None:
+                self.observer.leadership_changed(known)
             return
         try:
             log = self.open_log(topic, image.index, settings)
@@ -223,6 +239,8 @@ class Partitions:
         )
         if log.is_flush_due:  # after a crash
             partition.flushing.begin()
+        if self.observer is not None:
+            self.observer.leadership_changed(partition)
 
     async def until_flushed(self) -> None:
         """Waits for the flushes that `flush.messages` requires after a crash.
@@ -310,6 +328,8 @@ class Partitions:
         if partition is not None and partition.topic_id == topic.id:
             del self._partitions[name]
             self.generation.advance()
+            if self.observer is not None:
+                self.observer.removed(partition)
             partition.end_waits()
         is_recreated = name in self._partitions or name in self._without_log
         if not is_recreated and name in self.directory and self._is_of(name, topic):

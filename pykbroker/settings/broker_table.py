@@ -165,6 +165,8 @@ REPLICATION = (
         "Maximum wait of a Fetch of a follower."),
     Property("replica.fetch.backoff.ms", INT, 1000, at_least(0), MEDIUM, READ_ONLY,
         "Pause of a follower after a failed Fetch."),
+    Property("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
+        "Timeout of a Fetch of a follower; greater than replica.fetch.wait.max.ms."),
     Property("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, None, HIGH, READ_ONLY,
         "Interval in which high watermarks are written to the checkpoint file."),
     Property("num.replica.fetchers", INT, 1, at_least(1), HIGH, CLUSTER_WIDE,

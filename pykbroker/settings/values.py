@@ -75,6 +75,7 @@ class TopicSettings(FrozenValues):
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     min_cleanable_dirty_ratio: float
+    follower_replication_throttled_replicas: tuple[str, ...]
 
 
 class Settings(FrozenValues):
@@ -120,6 +121,17 @@ class Settings(FrozenValues):
     num_io_threads: int
     log_retention_check_interval_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    num_replica_fetchers: int
+    security_inter_broker_protocol: str
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
+    follower_replication_throttled_rate: int
 
     log_cleaner_enable: bool
     log_cleaner_threads: int

@@ -1,0 +1,104 @@
+"""All fetchers of this broker: assigns each partition that it follows to one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pykbroker.client.connection_options import ConnectionOptions
+from pykbroker.metadata.image import NO_LEADER
+from pykbroker.replication.fetcher_assignment import FetcherId, fetcher_of
+from pykbroker.replication.replica_fetcher import ReplicaFetcher
+from pykbroker.replication.throttle import FollowerThrottle
+
+if TYPE_CHECKING:
+    from pykbroker.client.connection_options import Connect
+    from pykbroker.clock import Clock
+    from pykbroker.partitions.partition import Partition
+    from pykbroker.partitions.partition_registry import Partitions
+    from pykbroker.replication.cluster_view import ClusterView
+    from pykbroker.replication.follower_session import PartitionKey
+    from pykbroker.settings import Settings
+
+
+class ReplicaFetchers:
+    """An observer of `Partitions`; bounded by the leaders of its partitions."""
+
+    def __init__(
+        self, cluster: ClusterView, partitions: Partitions, *, clock: Clock, connect: Connect
+    ) -> None:
+        self._cluster = cluster
+        self._partitions = partitions
+        self._clock = clock
+        self._connect = connect
+        self._throttle = FollowerThrottle(cluster, clock)
+        self._fetchers: dict[FetcherId, ReplicaFetcher] = {}
+        self._assigned: dict[PartitionKey, FetcherId] = {}
+        self._count = cluster.settings.num_replica_fetchers
+        self._is_closed = False
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """Follows the present leader of a partition, or none if this broker leads it."""
+        key = partition.topic_id, partition.index
+        leader = partition.leadership.leader
+        wanted = None
+        if leader not in (NO_LEADER, self._cluster.node_id) and not self._is_closed:
+            wanted = fetcher_of(
+                partition.topic, partition.index, leader=leader, fetchers=self._count
+            )
+        assigned = self._assigned.get(key)
+        if assigned is not None and assigned != wanted:
+            self._unassign(key)
+        if wanted is not None:
+            self._assigned[key] = wanted
+            self._fetcher(wanted).follow(partition)
+
+    def removed(self, partition: Partition) -> None:
+        self._unassign((partition.topic_id, partition.index))
+
+    def configure(self, settings: Settings) -> None:
+        """Assigns all partitions again if `num.replica.fetchers` has changed."""
+        if settings.num_replica_fetchers != self._count:
+            self._count = settings.num_replica_fetchers
+            for partition in self._partitions:
+                self.leadership_changed(partition)
+
+    @property
+    def fetchers(self) -> list[ReplicaFetcher]:
+        return list(self._fetchers.values())
+
+    def _unassign(self, key: PartitionKey) -> None:
+        assigned = self._assigned.pop(key, None)
+        if assigned is not None:
+            self._fetchers[assigned].unfollow(key)
+
+    def _fetcher(self, fetcher_id: FetcherId) -> ReplicaFetcher:
+        for ended in [it for it in self._fetchers.values() if it.has_ended]:
+            del self._fetchers[ended.id]
+        fetcher = self._fetchers.get(fetcher_id)
+        if fetcher is None:
+            fetcher = self._fetchers[fetcher_id] = ReplicaFetcher(
+                fetcher_id,
+                self._cluster,
+                ConnectionOptions(
+                    client_id=f"broker-{self._cluster.node_id}-fetcher-{fetcher_id.number}",
+                    timeout_seconds=self._cluster.settings.replica_socket_timeout_ms / 1000,
+                    connect=self._connect,
+                    clock=self._clock,
+                ),
+                self._throttle,
+                self._save_offsets,
+            )
+        return fetcher
+
+    async def _save_offsets(self) -> None:
+        directory = self._partitions.directory
+        known = directory.offset_snapshot(self._partitions.high_watermarks())
+        await asyncio.to_thread(directory.save_offsets, known)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._assigned.clear()
+        for fetcher in self.fetchers:
+            await fetcher.close()
+        self._fetchers.clear()

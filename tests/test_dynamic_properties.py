@@ -21,6 +21,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 FIXED = {"listeners", "listener.security.protocol.map"}
 CHANGED = {
     "compression.type": "gzip",
+    "follower.replication.throttled.rate": "1000",
     "group.consumer.assignment.interval.ms": "1",
     "log.cleaner.backoff.ms": "16000",
     "log.cleaner.dedupe.buffer.size": "16777216",
@@ -50,6 +51,7 @@ CHANGED = {
     "message.max.bytes": "1000",
     "min.insync.replicas": "2",
     "num.io.threads": "5",
+    "num.replica.fetchers": "2",
     "producer.id.expiration.ms": "1000",
     "transaction.partition.verification.enable": "false",
 }

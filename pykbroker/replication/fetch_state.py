@@ -17,7 +17,7 @@ REPORTED_AFTER: Final = 3
 
 
 class Reaction(Enum):
-    """What a follower does after an error of the leader for one partition."""
+    """The reaction of a follower to an error of the leader for one partition."""
 
     RETRY = auto()
     ADJUST_OFFSET = auto()

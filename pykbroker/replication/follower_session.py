@@ -37,7 +37,7 @@ class SessionRequest(NamedTuple):
     session_id: int
     epoch: int
     partitions: Mapping[PartitionKey, Requested]
-    forgotten: tuple[PartitionKey, ...]
+    removed: tuple[PartitionKey, ...]
 
     @property
     def is_full(self) -> bool:
@@ -50,49 +50,49 @@ class FollowerSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._wanted: dict[PartitionKey, Requested] = {}
+        self._current: dict[PartitionKey, Requested] = {}
         self._known: dict[PartitionKey, Requested] = {}
-        """What the last request has told the leader."""
+        """The entries of the last request."""
         self._changed: dict[PartitionKey, None] = {}
         """Keys whose entries may differ, in the order of the changes."""
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return len(self._current)
 
     def __contains__(self, key: PartitionKey) -> bool:
-        return key in self._wanted
+        return key in self._current
 
     def keys(self) -> Iterator[PartitionKey]:
-        return iter(self._wanted)
+        return iter(self._current)
 
     def requested(self, key: PartitionKey) -> Requested | None:
         """Returns what the last request had for this partition."""
         return self._known.get(key)
 
-    def want(self, key: PartitionKey, requested: Requested) -> None:
-        if self._wanted.get(key) != requested:
-            self._wanted[key] = requested
+    def set(self, key: PartitionKey, requested: Requested) -> None:
+        if self._current.get(key) != requested:
+            self._current[key] = requested
             self._changed[key] = None
 
     def discard(self, key: PartitionKey) -> None:
-        if self._wanted.pop(key, None) is not None:
+        if self._current.pop(key, None) is not None:
             self._changed[key] = None
 
     def next_request(self) -> SessionRequest:
-        wanted, known = self._wanted, self._known
+        current, known = self._current, self._known
         if self._epoch == FIRST_EPOCH:
-            request = SessionRequest(self.session_id, self._epoch, wanted.copy(), ())
-            self._known = wanted.copy()
+            request = SessionRequest(self.session_id, self._epoch, current.copy(), ())
+            self._known = current.copy()
         else:
             changed = {
-                key: wanted[key]
+                key: current[key]
                 for key in self._changed
-                if key in wanted and known.get(key) != wanted[key]
+                if key in current and known.get(key) != current[key]
             }
-            forgotten = tuple(key for key in self._changed if key in known and key not in wanted)
-            request = SessionRequest(self.session_id, self._epoch, changed, forgotten)
+            removed = tuple(key for key in self._changed if key in known and key not in current)
+            request = SessionRequest(self.session_id, self._epoch, changed, removed)
             known.update(changed)
-            for key in forgotten:
+            for key in removed:
                 del known[key]
         self._changed.clear()
         return request
@@ -110,7 +110,7 @@ class FollowerSession:
         self._begin_again(NO_SESSION if is_unknown else self.session_id)
 
     def after_failure(self) -> None:
-        """It is unknown whether the leader has received the request, so the session is replaced."""
+        """Replaces the session: the leader may or may not have received the request."""
         self._begin_again(self.session_id)
 
     def _begin_again(self, session_id: int) -> None:

@@ -121,7 +121,7 @@ def fetch_request(request: SessionRequest, cluster: ClusterView, version: int) -
         topics=fetch_topics(request.partitions),
         forgotten_topics_data=[
             ForgottenTopic(topic_id=topic_id, partitions=indexes)
-            for topic_id, indexes in indexes_by_topic(request.forgotten).items()
+            for topic_id, indexes in indexes_by_topic(request.removed).items()
         ],
     )
 

@@ -89,7 +89,7 @@ class ReplicaFetcher:
         """Partitions that are delayed or throttled."""
         self._refreshed_at = self._clock.monotonic()
         self._failing_since: float | None = None
-        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ class ReplicaFetcher:
             known.is_ended = True
         self._followed[followed.key] = followed
         self._touched[followed.key] = None
-        self._wake.set()
+        self._changed.set()
 
     def unfollow(self, key: PartitionKey) -> None:
         followed = self._followed.pop(key, None)
@@ -115,7 +115,7 @@ class ReplicaFetcher:
             followed.is_ended = True
             self._touched[key] = None
             self._waiting.pop(key, None)
-            self._wake.set()
+            self._changed.set()
 
     @property
     def followed(self) -> list[FollowedPartition]:
@@ -146,13 +146,14 @@ class ReplicaFetcher:
 
     async def _is_used_again(self) -> bool:
         """Waits for new partitions; a fetcher that gets none ends."""
-        await self._until_woken(IDLE_SECONDS)
+        self._changed.clear()
+        await self._until_changed(IDLE_SECONDS)
         return bool(self._followed)
 
     async def _fetch_once(self) -> None:
         await self._prepare_request()
         if not len(self._session):
-            await self._until_woken(self._backoff_seconds)
+            await self._until_changed(self._backoff_seconds)
             return
         response = await self._leader.fetch(self._session.next_request())
         if response.error_code:
@@ -186,11 +187,10 @@ class ReplicaFetcher:
             )
         await self._clock.sleep(seconds)
 
-    async def _until_woken(self, seconds: float) -> None:
-        self._wake.clear()
-        alarm = self._clock.call_later(seconds, self._wake.set)
+    async def _until_changed(self, seconds: float) -> None:
+        alarm = self._clock.call_later(seconds, self._changed.set)
         try:
-            await self._wake.wait()
+            await self._changed.wait()
         finally:
             alarm.cancel()
 
@@ -198,6 +198,7 @@ class ReplicaFetcher:
 
     async def _prepare_request(self) -> None:
         """Brings the session up to date for all partitions that may have changed."""
+        self._changed.clear()
         now = self._clock.monotonic()
         if now - self._refreshed_at >= REFRESH_SECONDS:
             self._refreshed_at = now
@@ -219,7 +220,7 @@ class ReplicaFetcher:
             self._waiting[key] = None
         else:
             requested = followed.requested(self._cluster.settings.replica_fetch_max_bytes)
-            self._session.want(key, requested)
+            self._session.set(key, requested)
             if self._throttle.applies_to(followed.partition):
                 self._waiting[key] = None  # the next request may exclude it
 
@@ -310,7 +311,7 @@ class ReplicaFetcher:
 
 
 class AfterResponse:
-    """What remains to be done for several partitions together."""
+    """Work that follows a response, for several partitions together."""
 
     def __init__(self) -> None:
         self.to_adjust: list[FollowedPartition] = []

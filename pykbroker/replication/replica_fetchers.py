@@ -41,17 +41,17 @@ class ReplicaFetchers:
         """Follows the present leader of a partition, or none if this broker leads it."""
         key = partition.topic_id, partition.index
         leader = partition.leadership.leader
-        wanted = None
+        target = None
         if leader not in (NO_LEADER, self._cluster.node_id) and not self._is_closed:
-            wanted = fetcher_of(
+            target = fetcher_of(
                 partition.topic, partition.index, leader=leader, fetchers=self._count
             )
         assigned = self._assigned.get(key)
-        if assigned is not None and assigned != wanted:
+        if assigned is not None and assigned != target:
             self._unassign(key)
-        if wanted is not None:
-            self._assigned[key] = wanted
-            self._fetcher(wanted).follow(partition)
+        if target is not None:
+            self._assigned[key] = target
+            self._fetcher(target).follow(partition)
 
     def removed(self, partition: Partition) -> None:
         self._unassign((partition.topic_id, partition.index))

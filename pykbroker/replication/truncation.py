@@ -1,7 +1,7 @@
 """Decides where the log of a follower ends, after its leader has reported a divergence.
 
-A log diverges if it has records that the new leader does not have. Only leader epochs tell where:
-records above the high watermark can be committed, so it is not used (KIP-101, KIP-279, KIP-595).
+A log diverges if it has records that the new leader does not have. Leader epochs determine the
+offset. The high watermark does not: records above it can be committed (KIP-101, KIP-279, KIP-595).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Epochs(Protocol):
 
 
 class FetchPosition(NamedTuple):
-    """What a follower states in a Fetch, so that its leader finds a divergence."""
+    """The end of a log in a Fetch, by which the leader finds a divergence."""
 
     offset: int
     last_fetched_epoch: int
@@ -50,7 +50,7 @@ def end_after_divergence(diverging: EpochEnd, epochs: Epochs, log_end_offset: in
 
 
 class OutOfRange(NamedTuple):
-    """Where a follower continues after OFFSET_OUT_OF_RANGE."""
+    """The offset at which a follower continues after OFFSET_OUT_OF_RANGE."""
 
     offset: int
     is_new_log: bool

@@ -139,7 +139,7 @@ class Log:
         self._layout_version = 0
         """Incremented when segments are truncated, replaced or deleted; see `merge`."""
         self._truncations = 0
-        """Tells a flush in a thread that its records may have been replaced."""
+        """Compared by a flush in a thread: a truncation can have replaced the records."""
         self._segments = Segments(
             loaded.directory,
             loaded.segments,

@@ -12,7 +12,13 @@ from pykbroker.clock import SystemClock
 from pykbroker.controller_access import NewTopic
 from pykbroker.environment import Environment, SystemNetwork
 from pykbroker.generation import Generation
-from pykbroker.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from pykbroker.metadata.image import (
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.replication.cluster_view import ClusterView
 from pykbroker.replication.replica_fetchers import ReplicaFetchers
@@ -23,7 +29,7 @@ from pykbroker_storage.log_directory import LogDirectory
 from tests.storage.batches import batch_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     from pykbroker.partitions.partition import Partition
@@ -40,7 +46,7 @@ TIMEOUT_SECONDS = 30
 async def until(condition: Callable[[], object]) -> None:
     """Waits for a condition; the test fails if it is not true in time."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - logs have no event for this
             await asyncio.sleep(0.005)
 
 
@@ -143,7 +149,7 @@ class Follower:
         leader: int = LEADER,
         leader_epoch: int = 0,
         replicas: tuple[int, ...] = (LEADER, FOLLOWER),
-        **configuration: str,
+        configuration: Mapping[str, str] | None = None,
     ) -> None:
         """Applies metadata in which `leader` leads all partitions of a topic."""
         found = TopicImage(
@@ -164,21 +170,19 @@ class Follower:
         )
         self.image.topics[topic] = self.image.topics_by_id[topic_id] = found
         if configuration:
-            given = {key.replace("_", "."): value for key, value in configuration.items()}
-            self.image.configurations[2, topic] = given
+            self.image.configurations[TOPIC_RESOURCE, topic] = configuration
         self.partitions.apply_metadata(self.image, [found])
 
     def follow_broker(self, broker: Broker, topic: str) -> None:
         """Follows a partition as the image of its leader describes it."""
         self.know(LEADER, broker.bound_port)
         found = broker.image.topics[topic]
-        configuration = broker.image.configurations.get((2, topic), {})
         self.follow(
             topic,
             found.id,
             partitions=len(found.partitions),
             leader_epoch=found.partitions[0].leader_epoch,
-            **configuration,
+            configuration=broker.image.configurations.get((TOPIC_RESOURCE, topic)),
         )
 
     def partition(self, topic: str, index: int = 0) -> Partition:

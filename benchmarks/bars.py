@@ -158,6 +158,24 @@ BARS = (
     ),
     Bar(promise=_HOSTILE, workload="hostile-requests", metric="p99", at_most=50.0, absolute=True),
     Bar(promise=_HOSTILE, workload="hostile-requests", metric="max", at_most=250.0, absolute=True),
+    Bar(
+        promise="broker CPU per replicated GB",
+        workload="replication",
+        metric="broker CPU per replicated GB",
+        at_most=0.6,
+    ),
+    Bar(
+        promise="memory of an idle member of a cluster",
+        workload="member-memory",
+        metric="resident memory",
+        at_most=1 / 5,
+    ),
+    Bar(
+        promise="failover",
+        workload="failover",
+        metric="kill -9 to acknowledgement",
+        at_most=1.0,
+    ),
     Bar(promise="wall time of Spark", workload="spark", metric="wall", at_most=1.05),
 )
 

@@ -3,12 +3,20 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Positions after the command name. The times are user and system time of the process and of its
 # waited-for children.
 _PARENT_FIELD, _TIME_FIELDS = 1, slice(11, 15)
+
+
+@dataclass(slots=True)
+class Cost:
+    """CPU time of a piece of work."""
+
+    cpu_seconds: float = 0.0
 
 
 def cpu_seconds(pid: int) -> float:

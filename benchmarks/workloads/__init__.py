@@ -2,6 +2,7 @@
 
 from benchmarks.workloads import (
     compaction,
+    failover,
     flushing,
     group_rebalance,
     hostile_requests,
@@ -10,8 +11,10 @@ from benchmarks.workloads import (
     librdkafka,
     many_groups,
     many_partitions,
+    member_memory,
     offset_commits,
     one_record,
+    replication,
     restart,
     slow_disk,
     spark,
@@ -37,4 +40,7 @@ WORKLOADS: tuple[Workload, ...] = (
     idle_connections.WORKLOAD,
     hostile_requests.WORKLOAD,
     many_partitions.WORKLOAD,
+    replication.WORKLOAD,
+    member_memory.WORKLOAD,
+    failover.WORKLOAD,
 )

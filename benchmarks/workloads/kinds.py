@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import process_usage
 from benchmarks.measurement import Sample
+from benchmarks.process_usage import Cost
 from benchmarks.rivals import Broker, Rival
 
 
@@ -33,6 +34,10 @@ class Scale:
     cold_bytes: int
     slow_disk_seconds: float
     hostile_seconds: float
+    warm_up_seconds: float
+    cluster_seconds: float
+    member_partitions: int
+    kills: int
 
 
 FULL = Scale(
@@ -55,6 +60,10 @@ FULL = Scale(
     cold_bytes=80_000_000,
     slow_disk_seconds=15.0,
     hostile_seconds=6.0,
+    warm_up_seconds=15.0,
+    cluster_seconds=20.0,
+    member_partitions=1_000,
+    kills=3,
 )
 QUICK = Scale(
     small_records=100_000,
@@ -76,6 +85,10 @@ QUICK = Scale(
     cold_bytes=10_000_000,
     slow_disk_seconds=2.0,
     hostile_seconds=2.0,
+    warm_up_seconds=3.0,
+    cluster_seconds=4.0,
+    member_partitions=100,
+    kills=1,
 )
 
 
@@ -99,13 +112,6 @@ class LifecycleWorkload:
 Workload = ServingWorkload | LifecycleWorkload
 
 
-@dataclass(slots=True)
-class Cost:
-    """CPU time and wall time of a piece of work."""
-
-    cpu_seconds: float = 0.0
-
-
 @contextmanager
 def cost_of(broker: Broker) -> Iterator[Cost]:
     cost = Cost()
@@ -115,8 +121,12 @@ def cost_of(broker: Broker) -> Iterator[Cost]:
 
 
 def memory_of(broker: Broker, case: str) -> Iterator[Sample]:
+    yield from memory_of_process(broker.pid, case)
+
+
+def memory_of_process(pid: int, case: str) -> Iterator[Sample]:
     for metric, read in (
         ("resident memory", process_usage.resident_bytes),
         ("own memory", process_usage.own_bytes),
     ):
-        yield Sample(case=case, metric=metric, unit="MB", value=read(broker.pid) / 1e6)
+        yield Sample(case=case, metric=metric, unit="MB", value=read(pid) / 1e6)

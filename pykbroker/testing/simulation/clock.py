@@ -23,35 +23,40 @@ QUIET_RESTS_MIN: Final = 64
 
 
 class VirtualClock:
-    """The virtual time of the loop.
+    """The virtual time of the loop, as one host measures it.
+
+    Its wall clock has an offset; both its clocks can be faster or slower than those of other hosts.
 
     While no data arrives, intervals of periodic work double up to QUIET_SECONDS_MAX. That is why a
     week without traffic takes seconds. The first arriving byte starts overdue work.
     """
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, *, offset_ms: int = 0, rate: float = 1.0) -> None:
         self._loop = loop
+        self._offset_ms = offset_ms
+        self._rate = rate
         self._resting: dict[asyncio.Future[None], float] = {}
         self._rests_since_arrival = 0
 
     def now_ms(self) -> int:
-        return BEGIN_MS + int(self._loop.seconds * 1000)
+        return BEGIN_MS + self._offset_ms + int(self._loop.seconds * self._rate * 1000)
 
     def monotonic(self) -> float:
-        return UPTIME_SECONDS + self._loop.seconds
+        return UPTIME_SECONDS + self._loop.seconds * self._rate
 
     def call_later(
         self, seconds: float, callback: Callback, *given: object, may_wait: MayWait = never
     ) -> Alarm:
         del may_wait  # virtual time does not jump over alarms
-        return self._loop.call_later(seconds, callback, *given)
+        return self._loop.call_later(seconds / self._rate, callback, *given)
 
     def expire_later(self, seconds: float, callback: Callback, *given: object) -> Alarm:
-        return self._loop.call_later(seconds, callback, *given)
+        return self._loop.call_later(seconds / self._rate, callback, *given)
 
     async def sleep(self, seconds: float) -> None:
         self._rests_since_arrival += 1
         future: asyncio.Future[None] = self._loop.create_future()
+        seconds /= self._rate
         self._resting[future] = self._loop.seconds + seconds
         timer = self._loop.call_later(self._extended(seconds), _complete, future)
         try:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 from collections import deque
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class NetworkAccess(Protocol):
     def remove_endpoint(self, end: Endpoint) -> None: ...
     def link(self, source: str, target: str) -> Link: ...
     def passes(self, source: str, target: str) -> bool: ...
+    def is_paused(self, host: str) -> bool: ...
     def call_when_reachable(
         self, source: str, target: str, callback: Callable[[], None]
     ) -> int: ...
@@ -175,7 +176,9 @@ class Endpoint(asyncio.Transport):
     @property
     def takes_bytes(self) -> bool:
         """True if arriving data can be delivered now."""
-        return self._is_lost or (self._has_begun and self._reads)
+        if self._is_lost:
+            return True
+        return self._has_begun and self._reads and not self._network.is_paused(self.host)
 
     @property
     def is_gone(self) -> bool:
@@ -210,7 +213,11 @@ class Endpoint(asyncio.Transport):
         if self._is_held_up and self.get_write_buffer_size() <= self._unsent_min:
             self._is_held_up = False
             if not self._is_lost:
-                self._context.run(cast("Any", self._protocol).resume_writing)
+                self._loop.call_soon(self._resume_writing, context=self._context)
+
+    def _resume_writing(self) -> None:
+        if not self._is_lost:
+            cast("Any", self._protocol).resume_writing()
 
     def _check_buffer(self) -> None:
         if not self._is_held_up and self.get_write_buffer_size() > self._unsent_max:
@@ -269,6 +276,8 @@ class Direction:
         self._held: int | None = None
         self._timeout: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._context = Context()
+        """Data in flight arrives also if its sender is paused."""
 
     @property
     def link(self) -> Link:
@@ -313,7 +322,7 @@ class Direction:
         if self._timer is None and self._held is None:
             # Never synchronously: the writer's call must return first.
             wait = max(0.0, self._pieces[0][0] - now)
-            self._timer = self._loop.call_later(wait, self.deliver_due)
+            self._timer = self._later(wait, self.deliver_due)
 
     # --- arriving
 
@@ -326,7 +335,7 @@ class Direction:
             return
         wait = self._pieces[0][0] - self._loop.time()
         if wait > 0:
-            self._timer = self._loop.call_later(wait, self.deliver_due)
+            self._timer = self._later(wait, self.deliver_due)
         elif not self._network.passes(self._source.host, self._target.host):
             self._hold()
         else:
@@ -344,7 +353,7 @@ class Direction:
         else:
             self._target.receive_end()
         if self._pieces and self._timer is None and self._held is None:
-            self._timer = self._loop.call_later(0, self.deliver_due)
+            self._timer = self._later(0, self.deliver_due)
 
     def _hand_over(self, piece: bytes) -> None:
         rest = self._target.receive(piece)
@@ -358,14 +367,14 @@ class Direction:
         self.drop_all()
         if not self._source.is_gone:
             delay = self.link.latency_seconds
-            self._loop.call_later(delay, self._source.break_off)
+            self._later(delay, self._source.break_off)
 
     # --- not arriving
 
     def _hold(self) -> None:
         source, target = self._source.host, self._target.host
         self._held = self._network.call_when_reachable(source, target, self._resume)
-        self._timeout = self._loop.call_later(UNANSWERED_SECONDS_MAX, self._give_up)
+        self._timeout = self._later(UNANSWERED_SECONDS_MAX, self._give_up)
 
     def _resume(self) -> None:
         self._stop()
@@ -374,6 +383,9 @@ class Direction:
     def _give_up(self) -> None:
         self._stop()
         self._source.break_off(TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
+
+    def _later(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._loop.call_later(seconds, callback, context=self._context)
 
     def _stop(self) -> None:
         if self._held is not None:

@@ -46,6 +46,7 @@ class Network:
         self._links: dict[tuple[str, str], Link] = {}
         self._cut: set[tuple[str, str]] = set()
         self._down: set[str] = set()
+        self._paused: set[str] = set()
         self._ports: dict[tuple[str, int], ListeningPort] = {}
         self._held: dict[int, tuple[str, str, Callable[[], None]]] = {}
         self._ends: dict[Endpoint, None] = {}
@@ -79,6 +80,18 @@ class Network:
     def bring_up(self, host: str) -> None:
         self._down.discard(host)
         self._resume_held()
+
+    def pause(self, host: str) -> None:
+        """Keeps arriving data in the socket buffers of a host, whose programs do not run."""
+        self._paused.add(host)
+
+    def resume(self, host: str) -> None:
+        self._paused.discard(host)
+        for end in self.ends_at(host):
+            end.other.outgoing.deliver_due()
+
+    def is_paused(self, host: str) -> bool:
+        return host in self._paused
 
     def end_process(self, host: str) -> None:
         """Ends the programs of a host: the operating system resets connections and closes ports."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.address import Address
@@ -15,27 +16,36 @@ if TYPE_CHECKING:
 
 
 class ListeningPort:
-    """Accepts connections, or queues them in a backlog while paused."""
+    """Accepts connections on the host that listens, or queues them in a backlog while paused."""
 
     def __init__(self, address: tuple[str, int], accept: Callable[[Endpoint], None]) -> None:
         self.address = address
         self.accept = accept
         self.is_accepting = True
         self._backlog: list[Endpoint] = []
+        self._context = copy_context()
+        self._loop = asyncio.get_running_loop()
 
     def connect(self, newcomer: Endpoint) -> None:
         if self.is_accepting:
-            self.accept(newcomer)
+            self._loop.call_soon(self._accept, newcomer, context=self._context.copy())
         else:
             self._backlog.append(newcomer)
+
+    def _accept(self, newcomer: Endpoint) -> None:
+        if not self.is_accepting:
+            self._backlog.append(newcomer)
+        elif not newcomer.is_closing():
+            self.accept(newcomer)
 
     def pause(self) -> None:
         self.is_accepting = False
 
     def resume(self) -> None:
         self.is_accepting = True
-        while self.is_accepting and self._backlog:
-            self.accept(self._backlog.pop(0))
+        backlog, self._backlog = self._backlog, []
+        for newcomer in backlog:
+            self.connect(newcomer)
 
     def close(self) -> None:
         for newcomer in self._backlog:

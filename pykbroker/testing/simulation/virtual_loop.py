@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import heapq
 import itertools
 import math
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pykbroker.testing.simulation.hosts import HERE, THIS_HOST
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Iterator
+    from contextvars import Context
 
     from pykbroker.testing.simulation.network import Network
 
@@ -58,6 +60,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._chance = chance
         self._network = network
         self._serials = itertools.count(1)
+        self._paused: dict[str, list[asyncio.Handle]] = {}
+        """Due callbacks of paused hosts."""
 
     # --- time
 
@@ -75,6 +79,46 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def next_serial(self) -> int:
         return next(self._serials)
+
+    # --- pauses
+
+    def pause(self, host: str) -> None:
+        """Runs no callback of a host until it resumes; time passes, as for a stopped process."""
+        self._paused.setdefault(host, [])
+
+    def resume(self, host: str) -> None:
+        """Runs the callbacks that became due during the pause, in their order."""
+        self._ready.extend(self._paused.pop(host, ()))  # type: ignore[attr-defined]  # of BaseEventLoop
+
+    def is_paused(self, host: str) -> bool:
+        return host in self._paused
+
+    def defers(self, handle: asyncio.Handle, context: Context) -> bool:
+        """Keeps a due callback for later if its host is paused."""
+        waiting = self._paused.get(context.get(THIS_HOST, HERE))
+        if waiting is None:
+            return False
+        waiting.append(handle)
+        return True
+
+    def _call_soon(
+        self, callback: Callable[..., Any], args: Any, context: Context | None
+    ) -> asyncio.Handle:
+        handle = HostHandle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]  # of BaseEventLoop
+        return handle
+
+    def call_at(  # type: ignore[override]  # as above
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = HostTimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]  # of BaseEventLoop
+        timer._scheduled = True  # noqa: SLF001  # as BaseEventLoop.call_at
+        return timer
 
     # --- futures and tasks with the same hash in every run
 
@@ -141,6 +185,32 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Does nothing: the loop never blocks in a selector."""
+
+
+class HostHandle(asyncio.Handle):
+    """A callback that does not run while its host is paused."""
+
+    __slots__ = ()
+
+    _context: Context
+    _loop: VirtualLoop
+
+    def _run(self) -> None:
+        if not (self._loop._paused and self._loop.defers(self, self._context)):  # noqa: SLF001  # of this module
+            super()._run()  # type: ignore[misc]  # of asyncio.Handle
+
+
+class HostTimerHandle(asyncio.TimerHandle):
+    """A timer that does not fire while its host is paused."""
+
+    __slots__ = ()
+
+    _context: Context
+    _loop: VirtualLoop
+
+    def _run(self) -> None:
+        if not (self._loop._paused and self._loop.defers(self, self._context)):  # noqa: SLF001  # of this module
+            super()._run()  # type: ignore[misc]  # of asyncio.Handle
 
 
 class NumberedFuture(asyncio.Future[Any]):

@@ -75,6 +75,8 @@ class SimulatedNode(DirectAccess):
         settings = embedded_settings(self._config, str(self.disk.root), port=PORT)
         broker = await Broker.start(settings, self._environment)
         self._serving = broker
+        if not self._topics:
+            return
         to_create = [it for it in self._topics if it.name not in broker.image.topics]
         for topic, outcome in zip(
             to_create, await broker.controller.create_topics(to_create), strict=True

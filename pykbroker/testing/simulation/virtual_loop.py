@@ -117,7 +117,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         timer = HostTimerHandle(when, callback, args, self, context)
         heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]  # of BaseEventLoop
-        timer._scheduled = True  # noqa: SLF001  # as BaseEventLoop.call_at
+        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001  # as in BaseEventLoop
         return timer
 
     # --- futures and tasks with the same hash in every run
@@ -197,7 +197,7 @@ class HostHandle(asyncio.Handle):
 
     def _run(self) -> None:
         if not (self._loop._paused and self._loop.defers(self, self._context)):  # noqa: SLF001  # of this module
-            super()._run()  # type: ignore[misc]  # of asyncio.Handle
+            super()._run()
 
 
 class HostTimerHandle(asyncio.TimerHandle):
@@ -210,7 +210,7 @@ class HostTimerHandle(asyncio.TimerHandle):
 
     def _run(self) -> None:
         if not (self._loop._paused and self._loop.defers(self, self._context)):  # noqa: SLF001  # of this module
-            super()._run()  # type: ignore[misc]  # of asyncio.Handle
+            super()._run()
 
 
 class NumberedFuture(asyncio.Future[Any]):

@@ -12,6 +12,7 @@ from pykbroker.testing.broker_options import parse_topics
 from pykbroker.testing.simulation.aiokafka_patches import patched_aiokafka
 from pykbroker.testing.simulation.chaos import SURVIVABLE, Chaos, Kind
 from pykbroker.testing.simulation.clock import SeededRandomness, VirtualClock
+from pykbroker.testing.simulation.controllers import SimulatedControllers
 from pykbroker.testing.simulation.disk import CrashingDisk
 from pykbroker.testing.simulation.host_processes import kill_all, start_on
 from pykbroker.testing.simulation.hosts import THIS_HOST
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
     from types import TracebackType
 
-    from pykbroker.testing.broker_options import Config, Topics
+    from pykbroker.testing.broker_options import Config, Scalar, Topics
     from pykbroker.testing.simulation.link import Link
 
 T = TypeVar("T")
@@ -55,10 +56,12 @@ class Simulation:
         self._exit_stack.callback(remove_directory, self.directory)
         self.trace = Trace(lambda: self._loop.seconds)
         """The events of the run."""
+        self.controllers: SimulatedControllers
         self.network = Network(self.chance_of("network"), self.trace)
         self._loop = VirtualLoop(self.chance_of("threads"), self.network)
         self.clock = VirtualClock(self._loop)
-        self.network.moved = self.clock.something_arrived
+        self._clocks = [self.clock]
+        self.network.moved = self._something_arrived
         self._exit_stack.enter_context(patched_runtime(self._loop, self.chance_of("programs")))
         self._exit_stack.enter_context(patched_aiokafka())
         self._exit_stack.callback(self._loop.close)
@@ -110,11 +113,16 @@ class Simulation:
         self, topics: Topics = (), config: Config | None = None, *, name: str | None = None
     ) -> SimulatedNode:
         name = name or f"kafka-{len(self._nodes) + 1}"
+        return await self._add_node(name, topics, config or {}, self.clock)
+
+    async def _add_node(
+        self, name: str, topics: Topics, config: Config, clock: VirtualClock
+    ) -> SimulatedNode:
         directory = self.directory / name
         directory.mkdir()
-        disk = CrashingDisk(directory, self.chance_of(f"disk {name}"), self.clock.now_ms)
+        disk = CrashingDisk(directory, self.chance_of(f"disk {name}"), clock.now_ms)
         environment = simulated_environment(
-            clock=self.clock,
+            clock=clock,
             randomness=SeededRandomness(self.chance_of(f"broker {name}")),
             network=self.network,
             disk=disk,
@@ -128,11 +136,47 @@ class Simulation:
             disk=disk,
             trace=self.trace,
             topics=parse_topics(topics),
-            config=config or {},
+            config=config,
         )
         self._nodes.append(node)
         await node.start()
         return node
+
+    async def add_controllers(self, count: int = 1, **options: Any) -> SimulatedControllers:
+        """Starts the controllers of a cluster; options are those of ControllerModel."""
+        self.controllers = await SimulatedControllers.start(
+            self._loop,
+            count=count,
+            clock=self.clock,
+            randomness=SeededRandomness(self.chance_of("controllers")),
+            trace=self.trace,
+            **options,
+        )
+        self._exit_stack.callback(self.controllers.model.close)
+        return self.controllers
+
+    async def add_member(
+        self,
+        node_id: int,
+        config: Config | None = None,
+        *,
+        clock_offset_ms: int = 0,
+        clock_rate: float = 1.0,
+    ) -> SimulatedNode:
+        """Starts a broker of the cluster, on a host with a clock of its own.
+
+        `clock_rate` above 1 is a clock that is too fast.
+        """
+        clock = VirtualClock(self._loop, offset_ms=clock_offset_ms, rate=clock_rate)
+        self._clocks.append(clock)
+        member: dict[str, Scalar] = {
+            "process.roles": "broker",
+            "node.id": node_id,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": self.controllers.bootstrap,
+        }
+        name = f"kafka-{node_id}"
+        return await self._add_node(name, (), {**member, **(config or {})}, clock)
 
     def start(self, host: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Starts a program on a host, which can be partitioned and killed."""
@@ -158,6 +202,7 @@ class Simulation:
 
     async def kill(self, target: SimulatedNode | str) -> None:
         """Ends a broker, or all programs of a host, as by SIGKILL."""
+        self.resume(target)
         if isinstance(target, SimulatedNode):
             await target.kill()
             return
@@ -167,12 +212,27 @@ class Simulation:
 
     async def crash(self, broker: SimulatedNode, *, power: bool = False) -> None:
         """Ends the process as by SIGKILL, or with `power` turns the machine off."""
+        self.resume(broker)
         await (broker.lose_power() if power else broker.kill())
 
     async def restart(self, broker: SimulatedNode) -> None:
         """Starts a broker. Stops it cleanly first if it is running."""
         await broker.stop()
         await broker.start()
+
+    def pause(self, target: SimulatedNode | str) -> None:
+        """Stops all programs of a host, as SIGSTOP does; connections stay open."""
+        (host,) = names_of(target)
+        self.trace.note(f"{host} is paused")
+        self.network.pause(host)
+        self._loop.pause(host)
+
+    def resume(self, target: SimulatedNode | str) -> None:
+        (host,) = names_of(target)
+        if self._loop.is_paused(host):
+            self.trace.note(f"{host} continues")
+            self._loop.resume(host)
+            self.network.resume(host)
 
     def partition(self, some: Hosts, others: Hosts | None = None, *, one_way: bool = False) -> None:
         """Drops data between the two sides; without `others`, between some and all other hosts."""
@@ -215,6 +275,10 @@ class Simulation:
             await asyncio.gather(work, return_exceptions=True)
             await chaos.repair()
 
+    def _something_arrived(self) -> None:
+        for clock in self._clocks:
+            clock.something_arrived()
+
     def _hosts(self) -> set[str]:
         return {it.name for it in self._nodes} | {it.host for it in self.network.ends_at()}
 
@@ -238,6 +302,7 @@ class Simulation:
     async def _end(self) -> None:
         self.network.heal()
         for node in self._nodes:
+            self.resume(node)
             await node.kill()
         own = asyncio.current_task()
         while alive := [it for it in asyncio.all_tasks() if it is not own]:

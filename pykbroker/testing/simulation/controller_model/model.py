@@ -112,6 +112,8 @@ class ControllerModel:
         self.sessions: dict[int, Session] = {}
         self.received: list[Message] = []
         """All requests in the order of arrival; a test reads them."""
+        self.note: Callable[[str], None] = lambda _: None
+        """Receives a line for each appended record."""
         self.randomness = randomness
         self.settings = load_settings({"log.dirs": "unused", **(properties or {})})
         self._moved: asyncio.Event | None = None
@@ -354,7 +356,10 @@ class ControllerModel:
         delta = run_to_end(
             replay(self.image, records, last_offset=self.log.end_offset + len(records) - 1)
         )
+        offset = self.log.end_offset
         self.log.append(records, self.epoch, self.clock.now_ms())
+        for position, record in enumerate(records):
+            self.note(f"metadata {offset + position}: {described(record)}")
         self.image.apply(delta)
 
     def _schedule_commit(self) -> None:
@@ -422,3 +427,14 @@ class ControllerModel:
             new_id=self.randomness.uuid_bytes,
             draw=self.randomness.below,
         )
+
+
+def described(record: Message) -> str:
+    """Returns the type of a record and its numbers and texts that differ from the defaults."""
+    values = ((name, getattr(record, name)) for name in record.defaults)
+    shown = (
+        f"{name}={value.hex()[:8] if isinstance(value, bytes) else value}"
+        for name, value in values
+        if value != record.defaults[name] and name not in {"end_points", "features", "directories"}
+    )
+    return f"{type(record).__name__} {' '.join(shown)}"

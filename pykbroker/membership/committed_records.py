@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pykbroker.metadata.batches import UnfinishedTransaction
 from pykbroker.metadata.records import decode_record
-from pykbroker.metadata.replay import Replay
 from pykbroker_protocol.metadata.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -20,7 +19,8 @@ from pykbroker_protocol.metadata.cluster import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pykbroker.metadata.image import ClusterImage, ImageDelta
+    from pykbroker.metadata.image import ImageDelta
+    from pykbroker.metadata.replay import Replay
     from pykbroker.slices import Slices
     from pykbroker_protocol.message import Message
     from pykbroker_protocol.records.batch import RecordBatch
@@ -52,36 +52,34 @@ class CommittedRecords:
     def has_open_transaction(self) -> bool:
         return self._pending is not None
 
-    def collect(
-        self, image: ClusterImage, batches: Iterable[RecordBatch]
-    ) -> Slices[tuple[ImageDelta, int]]:
-        """Returns the delta of some of the next batches, and how many records changed the image.
+    def collect(self, replay: Replay, batches: Iterable[RecordBatch]) -> Slices[ImageDelta]:
+        """Returns the delta of some of the next batches.
 
         Yields between slices. Stops early, so that the caller delivers the delta; `next_offset` is
         where to continue.
         """
-        replay = Replay(image)
-        count = since_slice = 0
+        applied = since_slice = 0
         for batch in batches:
             for offset, record in _records(batch):
                 since_slice += 1
-                if since_slice == RECORDS_PER_SLICE:
-                    since_slice = 0
-                    yield
-                for applied in self._applicable(record):
-                    replay.add(applied)
-                    count += 1
-                    if count % RECORDS_PER_SLICE == 0:
+                for applicable in self._applicable(record):
+                    replay.add(applicable)
+                    applied += 1
+                    since_slice += 1
+                    if since_slice >= RECORDS_PER_SLICE:
+                        since_slice = 0
                         yield
                 if self._pending is None:
                     self.applicable_offset = offset
+                elif since_slice >= RECORDS_PER_SLICE:
+                    since_slice = 0
+                    yield
             self.next_offset = batch.next_offset
             if self._pending is None:
                 self.applicable_offset = batch.last_offset
-                if count >= RECORDS_PER_DELTA_MAX:
+                if applied >= RECORDS_PER_DELTA_MAX:
                     break
-        delta = yield from replay.finish(self.applicable_offset)
-        return delta, count
+        return (yield from replay.finish(self.applicable_offset))
 
     def _applicable(self, record: Message) -> Iterable[Message]:
         """Returns the records that this one makes applicable."""
@@ -115,15 +113,3 @@ def _records(batch: RecordBatch) -> Iterator[tuple[int, Message]]:
     for record in batch.records():
         if record.value is not None:
             yield record.offset, decode_record(record.value)
-
-
-def is_empty(delta: ImageDelta) -> bool:
-    """Returns whether a delta changes nothing but the offset."""
-    return not (
-        delta.topics
-        or delta.topics_deleted
-        or delta.configurations
-        or delta.brokers
-        or delta.features
-        or delta.next_producer_id is not None
-    )

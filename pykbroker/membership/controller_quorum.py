@@ -119,6 +119,12 @@ class ControllerQuorum:
             return None
         return self._versions[1].get(api_key, NO_VERSIONS)
 
+    def foreign(self, address: Address) -> ForeignCluster:
+        return ForeignCluster(
+            f"controller {address} does not belong to cluster {self.cluster_id}; check the "
+            "addresses of the controllers and the data directory"
+        )
+
     async def close(self) -> None:
         await self._pool.close()
 
@@ -153,10 +159,7 @@ class ControllerQuorum:
             self.reasons[address] = str(failure)
             return None
         if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            raise ForeignCluster(
-                f"controller {address} does not belong to cluster {self.cluster_id}; check "
-                "the addresses of the controllers and the data directory"
-            )
+            raise self.foreign(address)
         if response.error_code:
             self.reasons[address] = error_of(response.error_code).name
             return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pykbroker.client.connection_pool import ConnectionPool
 from pykbroker.client.errors import ClientError
 from pykbroker.client.retries import Attempts
-from pykbroker.membership.committed_records import CommittedRecords, is_empty
+from pykbroker.membership.applied_metadata import AppliedMetadata, Deliver
 from pykbroker.membership.controller_quorum import ForeignCluster
 from pykbroker.membership.observer_log import ObserverLog
 from pykbroker.membership.quorum_fetch import (
@@ -30,51 +30,44 @@ from pykbroker.membership.quorum_fetch import (
     next_step,
 )
 from pykbroker.membership.snapshot_fetch import fetch_snapshot
-from pykbroker.metadata.difference import difference
-from pykbroker.metadata.image import ClusterImage
-from pykbroker.metadata.replay import Replay
-from pykbroker.metadata.snapshot import SnapshotName
 from pykbroker.metadata_log.metadata_log import UNREADABLE
-from pykbroker.metadata_log.snapshot_files import read_snapshot
-from pykbroker.slices import Slices, in_slices
 from pykbroker.telemetry.log_throttle import LogThrottle, suppressed_text
 from pykbroker_protocol.messages.fetch import FetchResponse
 from pykbroker_storage.batch_preparation import InvalidReplicatedBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable
 
     from pykbroker.clock import Clock
     from pykbroker.membership.controller_quorum import ControllerQuorum
     from pykbroker.membership.quorum_view import QuorumLeader
-    from pykbroker.metadata.image import ImageDelta
+    from pykbroker.metadata.image import ClusterImage
+    from pykbroker.metadata.snapshot import SnapshotName
     from pykbroker_protocol.compiler import Buffer
-    from pykbroker_protocol.message import Message
     from pykbroker_storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
-Deliver: TypeAlias = "Callable[[ImageDelta], Awaitable[None] | None]"
-
 SNAPSHOT_AFTER_BYTES: Final = 2 * 1024 * 1024
 """Bounds the records that a start replays: about 40,000 records, less than half a second."""
 
-RECORDS_PER_SLICE: Final = 128
 LOG_PERIOD_SECONDS: Final = 30.0
 
 
 class MetadataFailure(NamedTuple):
-    """Why this broker cannot serve with the metadata of the cluster; for the operator."""
+    """Why this broker must not serve the cluster any longer; the reason is for the operator."""
 
     reason: str
+    follows: bool
+    """True if metadata is still followed, so that a controlled shutdown is possible."""
 
 
 class CannotFollowMetadata(Exception):
-    """The follower has ended; the message is for the operator."""
+    """The metadata of the cluster cannot be followed; the message is for the operator."""
 
 
 class MetadataFollower:
-    """Runs one task on the event loop. Deltas are delivered one after the other."""
+    """Runs one task on the event loop."""
 
     @classmethod
     async def open(
@@ -92,13 +85,17 @@ class MetadataFollower:
         log = ObserverLog.open(directory, now_ms=clock.now_ms())
         follower = cls(
             log,
+            AppliedMetadata(
+                log,
+                cluster_id=cluster_id,
+                clock=clock,
+                snapshot_after_bytes=snapshot_after_bytes,
+            ),
             quorum,
             clock=clock,
             node_id=node_id,
             directory_id=directory.directory_id,
-            cluster_id=cluster_id,
             fetch_timeout_seconds=fetch_timeout_seconds,
-            snapshot_after_bytes=snapshot_after_bytes,
         )
         await follower.load()
         follower.start()
@@ -107,41 +104,41 @@ class MetadataFollower:
     def __init__(
         self,
         log: ObserverLog,
+        metadata: AppliedMetadata,
         quorum: ControllerQuorum,
         *,
         clock: Clock,
         node_id: int,
         directory_id: bytes,
-        cluster_id: str,
         fetch_timeout_seconds: float,
-        snapshot_after_bytes: int,
     ) -> None:
         self.log = log
-        self.image = ClusterImage(cluster_id=cluster_id)
         self.high_watermark = UNKNOWN_HIGH_WATERMARK
         """The newest high watermark that a leader has sent; -1 before the first."""
+        self._metadata = metadata
         self._quorum = quorum
         self._clock = clock
         self._node_id = node_id
         self._directory_id = directory_id
         self._fetch_timeout_seconds = fetch_timeout_seconds
-        self._snapshot_after_bytes = snapshot_after_bytes
-        self._snapshot_due_at_bytes = snapshot_after_bytes
-        self._records = CommittedRecords(0)
-        self._subscribers: list[Deliver] = []
         self._pool = ConnectionPool(quorum.options)
+        self._pauses = Attempts(quorum.options, float("inf"))
+        self._throttle = LogThrottle(lines_max=1, period_seconds=LOG_PERIOD_SECONDS)
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._failure: asyncio.Future[MetadataFailure] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
-        self._pauses = Attempts(quorum.options, float("inf"))
-        self._throttle = LogThrottle(lines_max=1, period_seconds=LOG_PERIOD_SECONDS)
 
     # --- for the broker
 
     @property
+    def image(self) -> ClusterImage:
+        """The committed metadata; subscribers have images of their own."""
+        return self._metadata.image
+
+    @property
     def offset(self) -> int:
         """Offset of the last applied record, CurrentMetadataOffset of a heartbeat."""
-        return self._records.applicable_offset
+        return self._metadata.offset
 
     @property
     def leader_id(self) -> int:
@@ -154,28 +151,31 @@ class MetadataFollower:
     def subscribe(self, deliver: Deliver) -> ClusterImage:
         """Returns a copy of the committed image, and delivers each later delta.
 
-        If `deliver` returns an awaitable, later deltas wait for it.
+        Deltas are delivered one after the other; the next one waits if `deliver` returns an
+        awaitable. The offset of an image is that of its last delta: records without an effect on
+        the image are not delivered.
         """
-        self._subscribers.append(deliver)
-        return self.image.copy()
+        return self._metadata.subscribe(deliver)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True while all records below the newest known high watermark are applied."""
+        return 0 <= self.high_watermark <= self._metadata.next_offset
 
     async def caught_up(self) -> None:
         """Waits until all records below the high watermark of the leader are applied.
 
-        Raises CannotFollowMetadata.
+        Raises CannotFollowMetadata, also for metadata that this broker does not serve.
         """
         await self._until(lambda: self.is_caught_up)
-
-    @property
-    def is_caught_up(self) -> bool:
-        """True once all records below the newest known high watermark are applied."""
-        return 0 <= self.high_watermark <= self._records.next_offset
+        if self._failure.done():
+            raise CannotFollowMetadata(self._failure.result().reason)
 
     async def applied(self, offset: int) -> None:
         """Waits until the record at `offset` is applied. Raises CannotFollowMetadata."""
         await self._until(lambda: self.offset >= offset)
 
-    async def failed(self) -> MetadataFailure:
+    async def until_failed(self) -> MetadataFailure:
         """Waits for a reason to stop this broker."""
         return await asyncio.shield(self._failure)
 
@@ -195,14 +195,14 @@ class MetadataFollower:
         if name is None:
             return
         try:
-            await self._load_snapshot(name)
+            await self._metadata.load_snapshot(name)
         except UNREADABLE as problem:
             logger.warning(
                 "metadata log: snapshot %s cannot be used (%s); fetching all metadata again",
                 name.file_name,
                 problem,
             )
-            self.log.restart(None, self._clock.now_ms())
+            self.log.discard(name, self._clock.now_ms())
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._follow())
@@ -213,19 +213,21 @@ class MetadataFollower:
         try:
             while True:
                 await self._fetch_once()
-        except ForeignCluster as failure:
-            self._fail(str(failure))
+        except (ForeignCluster, CannotFollowMetadata) as failure:
+            self._fail(str(failure), follows=False)
         except UNREADABLE as failure:
-            self._fail(f"metadata at offset {self._records.next_offset}: {failure}")
-        except CannotFollowMetadata as failure:
-            self._fail(str(failure))
+            self._fail(
+                f"metadata log: records from offset {self._metadata.next_offset} on cannot be "
+                f"applied: {failure}",
+                follows=False,
+            )
         except Exception as failure:
             logger.exception("metadata log: internal error")
-            self._fail(f"metadata log: internal error ({failure})")
+            self._fail(f"metadata log: internal error ({failure})", follows=False)
 
     async def _fetch_once(self) -> None:
         leader = await self._quorum.leader()
-        await self._note_controller(leader.id)
+        await self._metadata.change_controller(leader.id)
         try:
             await self._pool.retain([leader.address])
             connection = await self._pool.connection_to(leader.address)
@@ -240,7 +242,7 @@ class MetadataFollower:
         named = leader_in(response)
         self._quorum.observed(named.leader_id, named.leader_epoch, named.endpoints)
         if self._quorum.view.leader_epoch > leader.epoch:
-            return
+            return  # records of a leader that is deposed
         match next_step(response):
             case Append(records, high_watermark):
                 await self._append(leader, records, high_watermark)
@@ -251,10 +253,7 @@ class MetadataFollower:
             case AnotherLeader(reason) | Retry(reason):
                 await self._retry(leader, f"{leader.address} answered {reason}")
             case WrongCluster():
-                raise ForeignCluster(
-                    f"controller {leader.address} does not belong to cluster "
-                    f"{self.image.cluster_id}"
-                )
+                raise self._quorum.foreign(leader.address)
 
     def _position(self, leader: QuorumLeader) -> Position:
         return Position(
@@ -269,7 +268,7 @@ class MetadataFollower:
         )
 
     async def _retry(self, leader: QuorumLeader, reason: str) -> None:
-        """Asks all controllers for the leader before the next Fetch."""
+        """Pauses; then all controllers are asked for the leader before the next Fetch."""
         suppressed = self._throttle.admit(leader.address, self._clock.monotonic())
         if suppressed is not None:
             logger.warning(
@@ -290,132 +289,67 @@ class MetadataFollower:
             return
         self._pauses.restart()
         self.high_watermark = max(self.high_watermark, high_watermark)
-        await self._apply_committed()
+        end_offset = min(self.high_watermark, self.log.end_offset)
+        if self._metadata.next_offset < end_offset:
+            await self._metadata.apply(end_offset, self._notify_waiting)
+            await self._metadata.take_snapshot_if_due()
+        self._note_caught_up()
 
     async def _truncate(self, leader: QuorumLeader, epoch: int, end_offset: int) -> None:
         offset = self.log.divergence(epoch, end_offset)
-        if offset < self._records.next_offset:
-            raise CannotFollowMetadata(
-                f"metadata log: the controllers' log ends at offset {offset} of epoch {epoch}, but "
-                f"offsets up to {self._records.next_offset - 1} were committed; the cluster has "
-                "lost metadata"
-            )
+        self._refuse_loss(offset, f"end at offset {offset - 1} of epoch {epoch}")
         if offset >= self.log.end_offset:
-            await self._retry(leader, f"no common offset for epoch {epoch}")
+            await self._retry(leader, f"{leader.address} named no common offset")
             return
         logger.info(
-            "metadata log: truncated from offset %d to %d (epoch %d of the leader ends there)",
+            "metadata log: truncated from offset %d to %d, where epoch %d of the leader ends",
             self.log.end_offset,
             offset,
             epoch,
         )
         self.log.truncate_to(offset, self._clock.now_ms())
 
-    # --- applying
-
-    async def _apply_committed(self) -> None:
-        while True:
-            end = min(self.high_watermark, self.log.end_offset)
-            if self._records.next_offset >= end:
-                break
-            batches = self.log.batches(self._records.next_offset, end)
-            collecting = self._records.collect(self.image, batches)
-            delta, _ = await in_slices(collecting, begins_at_once=True)
-            if not is_empty(delta):
-                await self._deliver(delta)
-            self._notify_waiting()
-        self._notify_waiting()
-        if self.log.size_bytes > self._snapshot_due_at_bytes:
-            await self._take_snapshot()
-
-    async def _deliver(self, delta: ImageDelta) -> None:
-        self.image.apply(delta)
-        for deliver in tuple(self._subscribers):
-            try:
-                delivering = deliver(delta)
-                if delivering is not None:
-                    await delivering
-            except Exception:
-                logger.exception(
-                    "metadata: offset %d is committed but the broker did not apply it; restart "
-                    "the broker",
-                    delta.last_offset,
-                )
-
-    async def _note_controller(self, controller_id: int) -> None:
-        if controller_id != self.image.controller_id:
-            self.image.controller_id = controller_id
-
-    # --- snapshots
-
     async def _install(self, leader: QuorumLeader, name: SnapshotName) -> None:
         """Fetches a snapshot of the leader and continues the log at its end."""
-        if name.end_offset < self._records.next_offset:
-            raise CannotFollowMetadata(
-                f"metadata log: the controllers offer a snapshot up to offset "
-                f"{name.end_offset - 1}, but offsets up to {self._records.next_offset - 1} were "
-                "committed; the cluster has lost metadata"
-            )
-        connection = await self._pool.connection_to(leader.address)
-        failure = await fetch_snapshot(connection, self._position(leader), name, self.log)
-        if failure is not None:
-            await self._retry(leader, failure)
-            return
-        self.log.restart(name, self._clock.now_ms())
-        await self._load_snapshot(name)
-        self._pauses.restart()
-
-    async def _load_snapshot(self, name: SnapshotName) -> None:
-        """Delivers the difference between the image and a snapshot."""
-        directory = self.log.log.directory
-        records = await asyncio.to_thread(
-            lambda: iter(read_snapshot(self.log.filesystem, directory, name))
-        )
-        loaded = ClusterImage(
-            cluster_id=self.image.cluster_id, controller_id=self.image.controller_id
-        )
-        loaded.apply(
-            await in_slices(_replay(loaded, records, name.end_offset - 1), begins_at_once=True)
-        )
-        delta = await in_slices(difference(self.image, loaded), begins_at_once=True)
-        self._records.restart(name.end_offset)
-        await self._deliver(delta)
-        self.high_watermark = max(self.high_watermark, name.end_offset)
-        self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
-        logger.info(
-            "metadata log: loaded snapshot %s (topics: %d, brokers: %d)",
-            name.file_name,
-            len(loaded.topics),
-            len(loaded.brokers),
-        )
-
-    async def _take_snapshot(self) -> None:
-        """Writes a snapshot of the applied records and deletes older segments of the log."""
-        self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
-        if self._records.has_open_transaction:
-            return
-        now_ms = self._clock.now_ms()
-        end_offset = self._records.next_offset
-        name = SnapshotName(end_offset, self.log.log.leader_epochs.epoch_at(end_offset - 1))
+        self._refuse_loss(name.end_offset, f"are in a snapshot up to offset {name.end_offset - 1}")
         try:
-            self.log.log.roll(now_ms)
-            await asyncio.to_thread(self.log.write_snapshot, name, self.image, now_ms)
-            self.log.snapshot = name
-            self.log.delete_before(name, now_ms)
-        except OSError as failure:
-            logger.warning(
-                "metadata log: snapshot failed (%s); the log keeps all records; next attempt "
-                "after %d more bytes",
-                failure,
-                self._snapshot_after_bytes,
-            )
+            connection = await self._pool.connection_to(leader.address)
+            await fetch_snapshot(connection, self._position(leader), name, self.log)
+            self.log.restart(name, self._clock.now_ms())
+        except (ClientError, OSError, *UNREADABLE) as failure:
+            await self._retry(leader, f"snapshot {name.file_name}: {failure}")
             return
-        self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
+        await self._metadata.load_snapshot(name)
+        logger.info(
+            "metadata log: loaded snapshot %s of controller %d (topics: %d, brokers: %d)",
+            name.file_name,
+            leader.id,
+            len(self.image.topics),
+            len(self.image.brokers),
+        )
+        self._pauses.restart()
+        self.high_watermark = max(self.high_watermark, name.end_offset)
+        self._notify_waiting()
+
+    def _refuse_loss(self, offset: int, description: str) -> None:
+        """Raises CannotFollowMetadata if the controllers lack records that were committed."""
+        if offset < self._metadata.next_offset:
+            raise CannotFollowMetadata(
+                f"metadata log: the records of the controllers {description}, but records up to "
+                f"offset {self._metadata.next_offset - 1} were committed; the controllers have "
+                "lost metadata"
+            )
 
     # --- waiting and failing
 
+    def _note_caught_up(self) -> None:
+        reason = self._metadata.unserved.reason if self.is_caught_up else None
+        if reason is not None:
+            self._fail(reason, follows=True)
+        self._notify_waiting()
+
     async def _until(self, is_reached: Callable[[], bool]) -> None:
-        if self._failure.done():
+        if self._failure.done() and not self._failure.result().follows:
             raise CannotFollowMetadata(self._failure.result().reason)
         if is_reached():
             return
@@ -425,32 +359,21 @@ class MetadataFollower:
         try:
             await waiting
         finally:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
+            self._waiting.remove(entry)
 
     def _notify_waiting(self) -> None:
         for is_reached, waiting in self._waiting:
             if not waiting.done() and is_reached():
                 waiting.set_result(None)
 
-    def _fail(self, reason: str) -> None:
-        logger.critical("%s", reason)
+    def _fail(self, reason: str, *, follows: bool) -> None:
         if not self._failure.done():
-            self._failure.set_result(MetadataFailure(reason))
-        self._fail_waiting(reason)
+            logger.critical("%s", reason)
+            self._failure.set_result(MetadataFailure(reason, follows))
+        if not follows:
+            self._fail_waiting(reason)
 
     def _fail_waiting(self, reason: str) -> None:
         for _, waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(CannotFollowMetadata(reason))
-
-
-def _replay(
-    image: ClusterImage, records: Iterable[Message], last_offset: int
-) -> Slices[ImageDelta]:
-    replay = Replay(image)
-    for count, record in enumerate(records):
-        if count % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
-            yield
-        replay.add(record)
-    return (yield from replay.finish(last_offset))

@@ -73,6 +73,11 @@ class ObserverLog(MetadataLog):
         start = 0 if snapshot is None else snapshot.end_offset
         self.log.truncate_fully_and_start_at(start, now_ms)
 
+    def discard(self, snapshot: SnapshotName, now_ms: int) -> None:
+        """Deletes a snapshot that cannot be used, and all records after it."""
+        self.filesystem.unlink(f"{self.log.directory}/{snapshot.file_name}")
+        self.restart(None, now_ms)
+
     @property
     def start_offset(self) -> int:
         return self.log.log_start_offset
@@ -84,6 +89,13 @@ class ObserverLog(MetadataLog):
         if latest >= 0:
             return latest
         return NO_EPOCH if self.snapshot is None else self.snapshot.epoch
+
+    def epoch_at(self, offset: int) -> int:
+        """Returns the epoch of a record in the log or, before it, that of the snapshot."""
+        found = self.log.leader_epochs.epoch_at(offset)
+        if found >= 0 or self.snapshot is None:
+            return found
+        return self.snapshot.epoch
 
     def append(self, records: Buffer, *, leader_epoch: int, now_ms: int) -> None:
         """Appends the complete batches of a response.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.metadata.features import METADATA_VERSION_LEVEL
 from pykbroker.metadata.records import decode_record, encode_record
 from pykbroker_protocol.compiler import encode
 from pykbroker_protocol.metadata.cluster import (
@@ -28,12 +29,17 @@ RECORDS_PER_SLICE = 128
 
 
 def record_batch(
-    records: Iterable[Message], *, timestamp_ms: int, base_offset: int = 0, epoch: int = 0
+    records: Iterable[Message],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    epoch: int = 0,
+    metadata_version: int = METADATA_VERSION_LEVEL,
 ) -> bytes:
     """Encodes records as one batch. The log sets offset and epoch when it appends the batch."""
     builder = BatchBuilder(base_offset=base_offset, partition_leader_epoch=epoch)
     for record in records:
-        builder.append(timestamp_ms, None, encode_record(record))
+        builder.append(timestamp_ms, None, encode_record(record, metadata_version))
     return builder.build()
 
 

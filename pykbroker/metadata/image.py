@@ -72,6 +72,8 @@ class BrokerImage:
     directories: tuple[bytes, ...]
     features: Mapping[str, tuple[int, int]]
     in_controlled_shutdown: bool = False
+    cordoned_directories: tuple[bytes, ...] = ()
+    """Directories in which the controller places no replicas by itself (KIP-1066)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,21 @@ class ImageDelta:
     brokers: Mapping[int, BrokerImage | None]
     features: Mapping[str, int]
     next_producer_id: int | None
+    controller_id: int | None = None
+    """The active controller, if it is another one; no record contains it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the delta changes at most the offset."""
+        return not (
+            self.topics
+            or self.topics_deleted
+            or self.configurations
+            or self.brokers
+            or self.features
+            or self.next_producer_id is not None
+            or self.controller_id is not None
+        )
 
 
 class ClusterImage:
@@ -174,4 +191,6 @@ class ClusterImage:
                 self.features.pop(name, None)
         if delta.next_producer_id is not None:
             self.next_producer_id = delta.next_producer_id
+        if delta.controller_id is not None:
+            self.controller_id = delta.controller_id
         self.offset = delta.last_offset

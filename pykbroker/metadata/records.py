@@ -9,8 +9,10 @@ the message in that version
 from __future__ import annotations
 
 import functools
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from pykbroker.metadata.features import METADATA_VERSION_LEVEL
 from pykbroker_protocol.compiler import encode, reader_of
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.metadata import cluster, security, topics
@@ -34,9 +36,24 @@ class MalformedRecord(Exception):
     """A value in the metadata log is not a valid record; the message gives the reason."""
 
 
-def encode_record(record: Message) -> bytes:
-    """Returns the value of a record in the newest version that this release supports."""
-    version = type(record).versions.last
+_VERSION_LEVELS: dict[type[Message], tuple[int, ...]] = {
+    cluster.RegisterBrokerRecord: (7, 8, 17, 30),
+    cluster.BrokerRegistrationChangeRecord: (7, 17, 30),
+    topics.PartitionRecord: (17, 23),
+    topics.PartitionChangeRecord: (17, 23),
+}
+"""The levels of metadata.version from which records have version 1, 2 and so on."""
+
+
+@functools.cache
+def record_version(message: type[Message], metadata_version: int) -> int:
+    """Returns the version in which Apache Kafka of this metadata.version reads a record."""
+    return bisect_right(_VERSION_LEVELS.get(message, ()), metadata_version)
+
+
+def encode_record(record: Message, metadata_version: int = METADATA_VERSION_LEVEL) -> bytes:
+    """Returns the value of a record in the version for the finalized metadata.version."""
+    version = record_version(type(record), metadata_version)
     return _frame(record.record_type, version) + encode(record, version)
 
 

@@ -15,6 +15,7 @@ from pykbroker.metadata.image import (
 )
 from pykbroker.metadata.topic_names import can_collide, unified
 from pykbroker_protocol.compiler import SLICE_ELEMENTS
+from pykbroker_protocol.message import ZERO_UUID
 from pykbroker_protocol.metadata.cluster import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -186,20 +187,28 @@ class Replay:
 
     def _partition_of(self, record: PartitionRecord) -> PartitionImage:
         shared = self._shared
+        replicas = shared(record.replicas)
         return PartitionImage(
             index=record.partition_id,
-            replicas=shared(record.replicas),
+            replicas=replicas,
             in_sync=shared(record.isr),
             leader=record.leader,
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
-            directories=shared(record.directories),
+            directories=self._directories(record.directories, replicas),
             removing=tuple(record.removing_replicas),
             adding=tuple(record.adding_replicas),
             leader_recovery_state=record.leader_recovery_state,
             eligible=tuple(record.eligible_leader_replicas or ()),
             last_known=tuple(record.last_known_elr or ()),
         )
+
+    def _directories(
+        self, directories: Iterable[bytes], replicas: tuple[int, ...]
+    ) -> tuple[bytes, ...]:
+        """Returns one directory for each replica; records before 3.7-IV2 have none."""
+        found = self._shared(directories)
+        return found if len(found) == len(replicas) else self._shared([ZERO_UUID] * len(replicas))
 
     def _shared(self, values: Iterable[Any]) -> tuple[Any, ...]:
         found = tuple(values)
@@ -222,14 +231,17 @@ class Replay:
         has_leader = record.leader != NO_LEADER_CHANGE
         recovery = record.leader_recovery_state
         changed = self._changed_list
+        replicas = changed(record.replicas, partition.replicas)
         return PartitionImage(
             index=partition.index,
-            replicas=changed(record.replicas, partition.replicas),
+            replicas=replicas,
             in_sync=changed(record.isr, partition.in_sync),
             leader=record.leader if has_leader else partition.leader,
             leader_epoch=partition.leader_epoch + has_leader,
             partition_epoch=partition.partition_epoch + 1,
-            directories=changed(record.directories, partition.directories),
+            directories=self._directories(
+                changed(record.directories, partition.directories), replicas
+            ),
             removing=changed(record.removing_replicas, partition.removing),
             adding=changed(record.adding_replicas, partition.adding),
             leader_recovery_state=(
@@ -294,6 +306,7 @@ class Replay:
                 for it in record.features
             },
             in_controlled_shutdown=record.in_controlled_shutdown,
+            cordoned_directories=tuple(record.cordoned_log_dirs or ()),
         )
 
     def unregister_broker(self, record: UnregisterBrokerRecord) -> None:
@@ -308,6 +321,11 @@ class Replay:
                 broker.in_controlled_shutdown, record.in_controlled_shutdown
             ),
             directories=tuple(record.log_dirs) or broker.directories,
+            cordoned_directories=(
+                broker.cordoned_directories
+                if record.cordoned_log_dirs is None
+                else tuple(record.cordoned_log_dirs)
+            ),
         )
 
     def fence(self, record: FenceBrokerRecord) -> None:

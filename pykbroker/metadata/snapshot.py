@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.metadata.batches import control_batch, record_batch, records_of
+from pykbroker.metadata.features import METADATA_VERSION, METADATA_VERSION_LEVEL
 from pykbroker_protocol.metadata.cluster import (
     BrokerEndpoint,
     BrokerFeature,
@@ -51,9 +52,14 @@ def encode_snapshot(image: ClusterImage, name: SnapshotName, timestamp_ms: int) 
         )
     )
     offset = 1
+    metadata_version = image.features.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
     for records in _in_batches(image_records(image)):
         out += record_batch(
-            records, timestamp_ms=timestamp_ms, base_offset=offset, epoch=name.epoch
+            records,
+            timestamp_ms=timestamp_ms,
+            base_offset=offset,
+            epoch=name.epoch,
+            metadata_version=metadata_version,
         )
         offset += len(records)
     out += control_batch(
@@ -115,6 +121,7 @@ def _registration(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.directories,
+        cordoned_log_dirs=broker.cordoned_directories or None,
     )
 
 

@@ -32,7 +32,12 @@ from pykbroker.own_controller import OwnController
 from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.partitions.upkeep import Upkeep
 from pykbroker.reconciler import Reconciler
-from pykbroker.settings import CurrentSettings, broker_listeners, parse_listener
+from pykbroker.settings import (
+    CurrentSettings,
+    broker_listeners,
+    is_own_controller,
+    parse_listener,
+)
 from pykbroker.settings import Listener as Address
 from pykbroker.transport.busy_polling import BusyPolling
 from pykbroker.transport.listener import CannotListen, Listener
@@ -67,9 +72,11 @@ class CannotStart(Exception):
 
 
 class Broker:
-    """A running node: broker and controller in one process."""
+    """A running node: a broker with its own controller, or one of a cluster."""
 
-    def __init__(self, settings: Settings, environment: Environment) -> None:
+    def __init__(
+        self, settings: Settings, environment: Environment, cluster_id: str | None = None
+    ) -> None:
         self.current_settings = CurrentSettings(settings)
         self.environment = environment
         self.clock = environment.clock
@@ -77,13 +84,14 @@ class Broker:
         self.addresses: list[Address] = []
         self.bound_port = 0
         self._exit_stack = contextlib.AsyncExitStack()
-        self.directory_lost = asyncio.Event()
-        """Set when the data directory no longer belongs to this process."""
+        self.failure: str | None = None
+        """Why this process must stop, after an error that the broker does not survive."""
+        self._failed = asyncio.Event()
         self._opened_partitions: Partitions | None = None
         self._is_crashing = False
         self.reconciler = Reconciler(environment.clock)
         self.applier = MetadataApplier(self.current_settings, self.generation, self.reconciler)
-        self.control_plane = control_plane_of(settings, environment)
+        self.control_plane = self._new_control_plane(cluster_id)
 
     directory: LogDirectory
     controller: ControllerAccess
@@ -94,9 +102,18 @@ class Broker:
     socket_server: SocketServer
 
     @classmethod
-    async def start(cls, settings: Settings, environment: Environment | None = None) -> Self:
-        """Starts a broker; the default environment is that of the operating system."""
-        broker = cls(settings, environment or Environment())
+    async def start(
+        cls,
+        settings: Settings,
+        environment: Environment | None = None,
+        *,
+        cluster_id: str | None = None,
+    ) -> Self:
+        """Starts a broker; the default environment is that of the operating system.
+
+        Without `cluster_id`, a broker accepts the cluster of its directory and its controllers.
+        """
+        broker = cls(settings, environment or Environment(), cluster_id)
         await broker.begin()
         return broker
 
@@ -145,6 +162,13 @@ class Broker:
         self.open_socket_server(listeners)
         self._exit_stack.push_async_callback(self.leave_cluster)
         await self.control_plane.serve()
+
+    def _new_control_plane(self, cluster_id: str | None) -> ControlPlane:
+        if is_own_controller(self.settings):
+            return OwnController(self.settings, self.environment, cluster_id)
+        from pykbroker.cluster_member import ClusterMember  # noqa: PLC0415  # not for single nodes
+
+        return ClusterMember(self.settings, self.environment, cluster_id, self.fail)
 
     # --- parts, in start order
 
@@ -250,6 +274,7 @@ class Broker:
         self.current_settings.subscribe("transactions", self.configure_transactions)
         self.applier.groups, self.applier.transactions = self.groups, self.transactions
         self.applier.load_coordinators()
+        self.applier.open()
 
     def start_upkeep(self) -> None:
         upkeep = Upkeep(
@@ -281,14 +306,29 @@ class Broker:
         self.socket_server.limits = connection_limits(settings)
 
     def note_lost_directory(self) -> None:
-        if not self.directory_lost.is_set():
+        if self.failure is None:
             logger.critical(
                 "%s: data directory was removed, replaced or locked by another process; "
                 "records acknowledged in the last second can be lost; restore the directory and "
                 "restart the broker",
                 self.directory.path,
             )
-            self.directory_lost.set()
+            self.fail(
+                f"data directory {self.directory.path} was removed, replaced or locked by another "
+                "process; stopped uncleanly"
+            )
+
+    def fail(self, reason: str) -> None:
+        """Requests a stop of the process. The first reason is kept."""
+        if self.failure is None:
+            self.failure = reason
+            self._failed.set()
+
+    async def until_failed(self) -> str:
+        """Returns the reason when the process must stop."""
+        await self._failed.wait()
+        assert self.failure is not None
+        return self.failure
 
     # --- for the process that starts the broker
 
@@ -341,10 +381,6 @@ class Broker:
         finally:
             with contextlib.suppress(OSError):  # a simulated disk rejects writes after a crash
                 await self.stop()
-
-
-def control_plane_of(settings: Settings, environment: Environment) -> ControlPlane:
-    return OwnController(settings, environment)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -50,7 +50,10 @@ class ControlPlane(Protocol):
         ...
 
     async def serve(self) -> None:
-        """Unfences the broker, which accepts connections. Returns when it is unfenced."""
+        """Unfences the broker, which accepts connections. Returns when it is unfenced.
+
+        Raises CannotJoin.
+        """
         ...
 
     async def leave(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,6 +50,7 @@ class MetadataApplier:
         self.generation = generation
         self.reconciler = reconciler
         self._logged_without_effect: set[str] = set()
+        self._is_open = asyncio.Event()
 
     def start_with(self, image: ClusterImage) -> None:
         """Applies the properties in the first image."""
@@ -57,12 +59,18 @@ class MetadataApplier:
         for resource_type, name in image.configurations:
             self.log_without_effect(resource_type, name)
 
+    def open(self) -> None:
+        """Begins to apply deltas, which wait until all parts are there."""
+        self._is_open.set()
+
     async def apply_delta(self, delta: ImageDelta) -> None:
         """Applies a committed delta to the image of the broker, then to its parts.
 
         Creating thousands of logs takes long, so it yields to the event loop between slices. A part
         that fails is logged and retried; the other parts are not affected.
         """
+        if not self._is_open.is_set():
+            await self._is_open.wait()
         image = self.image
         image.apply(delta)
         self.generation.advance()

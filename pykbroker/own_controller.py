@@ -26,13 +26,22 @@ class OwnController:
 
     controller: Controller
 
-    def __init__(self, settings: Settings, environment: Environment) -> None:
+    def __init__(
+        self, settings: Settings, environment: Environment, cluster_id: str | None = None
+    ) -> None:
+        """`cluster_id` is that of a new log directory; None generates one."""
         self._settings = settings
+        self._cluster_id = cluster_id
         self._environment = environment
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
     async def cluster_id(self, directory: str) -> str:
-        return cluster_id_in(directory) or text_of(self._environment.randomness.uuid_bytes())
+        """Returns the stated id, the id in `meta.properties`, or a new one."""
+        return (
+            self._cluster_id
+            or cluster_id_in(directory)
+            or text_of(self._environment.randomness.uuid_bytes())
+        )
 
     async def join(self, directory: LogDirectory, addresses: Sequence[Address]) -> None:
         try:

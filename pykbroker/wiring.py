@@ -14,7 +14,12 @@ from pykbroker.coordination.transactions.settings import TransactionSettings
 from pykbroker.descriptors import open_file_limit, shares_of
 from pykbroker.metadata.image import GROUP_RESOURCE
 from pykbroker.settings import Listener as Address
-from pykbroker.settings import connections_by_host, other_controllers, resolve_group
+from pykbroker.settings import (
+    connections_by_host,
+    is_own_controller,
+    other_controllers,
+    resolve_group,
+)
 from pykbroker.transport.limits import SYSTEM_DEFAULT, ConnectionLimits
 from pykbroker_storage.checkpoint import META_PROPERTIES_FILE, MalformedCheckpoint, MetaProperties
 
@@ -109,7 +114,9 @@ def advertised(bound: Address, given: Iterable[Address]) -> Address:
 
 
 def refuse_other_hosts(settings: Settings) -> str | None:
-    """The reason not to start if `controller.quorum.bootstrap.servers` names another host."""
+    """The reason why a node with its own controller does not start: the controller is elsewhere."""
+    if not is_own_controller(settings):
+        return None
     servers = settings.controller_quorum_bootstrap_servers
     hosts = [server.rpartition(":")[0].strip("[]") for server in servers]
     return None if all(is_this_host(host) for host in hosts) else other_controllers(settings)

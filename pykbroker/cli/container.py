@@ -40,6 +40,9 @@ OVERRIDDEN_BY: Final = {
     "--rack": ("broker.rack",),
     "--data": ("log.dirs",),
     "--ephemeral": ("log.dirs",),
+    "--roles": ("process.roles",),
+    "--controllers": ("controller.quorum.bootstrap.servers",),
+    "--guest": ("cordoned.log.dirs",),
 }
 """Options of `serve` and the properties of the environment that they override."""
 OTHER_VARIABLES: Final = frozenset(

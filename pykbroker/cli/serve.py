@@ -108,14 +108,13 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
 
 
 async def stopped_or_failed(signals: StopSignals, broker: Broker | ServedBroker) -> None:
-    """Returns after a stop signal; raises CommandFailed if the data directory is lost."""
+    """Returns after a stop signal; raises CommandFailed after a failure of the broker."""
     if not isinstance(broker, Broker):
         await signals.stop_requested()
-    elif await signals.unless_stopped(broker.directory_lost.wait()):
-        raise CommandFailed(
-            f"data directory {broker.directory.path} was removed, replaced or locked by another "
-            "process; stopped uncleanly"
-        )
+        return
+    failure = await signals.unless_stopped(broker.until_failed())
+    if failure is not None:
+        raise CommandFailed(failure)
 
 
 async def start_broker(options: Namespace, settings: Settings) -> Broker | ServedBroker:
@@ -129,6 +128,7 @@ async def start_broker(options: Namespace, settings: Settings) -> Broker | Serve
             offer=offer,
             busy_polls=processors() >= BUSY_POLLING_PROCESSORS_MIN,
         ),
+        cluster_id=options.cluster_id,
     )
     try:
         await broker.create_topics(options.topics)

@@ -47,6 +47,9 @@ def option_properties(options: Namespace, data: str | None) -> dict[str, str]:
         "log.dirs": data,
         "node.id": None if options.node_id is None else str(options.node_id),
         "broker.rack": options.rack,
+        "process.roles": options.roles,
+        "controller.quorum.bootstrap.servers": options.controllers,
+        "cordoned.log.dirs": "*" if options.guest else None,
     }
     return {name: value for name, value in properties.items() if value is not None}
 

@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 SNAPSHOT_AFTER_BYTES: Final = 2 * 1024 * 1024
 """Bounds the records that a start replays: about 40,000 records, less than half a second."""
 
+NEVER: Final = float("-inf")
 LOG_PERIOD_SECONDS: Final = 30.0
 
 
@@ -115,6 +116,8 @@ class MetadataFollower:
         self.log = log
         self.high_watermark = UNKNOWN_HIGH_WATERMARK
         """The newest high watermark that a leader has sent; -1 before the first."""
+        self.complete_at = NEVER
+        """All records that were committed before this moment are applied; monotonic seconds."""
         self._metadata = metadata
         self._quorum = quorum
         self._clock = clock
@@ -228,6 +231,7 @@ class MetadataFollower:
     async def _fetch_once(self) -> None:
         leader = await self._quorum.leader()
         await self._metadata.change_controller(leader.id)
+        sent_at = self._clock.monotonic()
         try:
             await self._pool.retain([leader.address])
             connection = await self._pool.connection_to(leader.address)
@@ -246,6 +250,8 @@ class MetadataFollower:
         match next_step(response):
             case Append(records, high_watermark):
                 await self._append(leader, records, high_watermark)
+                if self.is_caught_up:
+                    self.complete_at = sent_at
             case Truncate(epoch, end_offset):
                 await self._truncate(leader, epoch, end_offset)
             case LoadSnapshot(name):

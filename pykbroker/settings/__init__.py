@@ -12,7 +12,12 @@ from pykbroker.settings.alter import (
     refuse_topic_overrides,
     validate_topic_override,
 )
-from pykbroker.settings.conflicts import broker_listeners, other_controllers
+from pykbroker.settings.conflicts import (
+    broker_listeners,
+    inter_broker_listener,
+    is_own_controller,
+    other_controllers,
+)
 from pykbroker.settings.current import CurrentSettings
 from pykbroker.settings.describe import (
     DescribedProperty,
@@ -67,6 +72,8 @@ __all__ = [
     "describe_group",
     "describe_topic",
     "dynamic_row",
+    "inter_broker_listener",
+    "is_own_controller",
     "load_settings",
     "names_without_effect",
     "other_controllers",

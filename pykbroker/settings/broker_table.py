@@ -36,6 +36,8 @@ IDENTITY = (
         "Rack of this broker; replicas of a partition are spread over racks."),
     Property("log.dirs", LIST, ("pykbroker-data",), check_directories, HIGH, READ_ONLY,
         "Directories of the partition logs."),
+    Property("cordoned.log.dirs", LIST, (), None, MEDIUM, PER_BROKER,
+        "Directories in which the controller places no new partitions; * stands for all."),
 )
 
 NETWORK = (
@@ -153,6 +155,8 @@ REPLICATION = (
         "Time without a heartbeat after which the controller fences a broker."),
     Property("broker.heartbeat.interval.ms", INT, 2000, None, MEDIUM, READ_ONLY,
         "Interval of heartbeats from a broker to the controller."),
+    Property("initial.broker.registration.timeout.ms", INT, 60_000, None, MEDIUM, READ_ONLY,
+        "Time in which the controller must accept the registration of a broker that starts."),
     Property("replica.lag.time.max.ms", LONG, 30_000, None, HIGH, READ_ONLY,
         "Time after which a follower that has not caught up leaves the in-sync replicas."),
     Property("replica.fetch.max.bytes", INT, 1 << 20, at_least(0), MEDIUM, READ_ONLY,

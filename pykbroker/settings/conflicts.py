@@ -41,7 +41,7 @@ def refuse_conflicts(settings: Settings) -> None:
     refuse_small_segments(settings)
     refuse_assignors(settings.group_consumer_assignors)
     refuse_encrypted_listeners(settings)
-    refuse_multi_node_cluster(settings)
+    refuse_roles(settings)
 
 
 def value(settings: Settings, name: str) -> int:
@@ -94,18 +94,18 @@ def _listener_names(settings: Settings) -> Iterable[str]:
         yield settings.inter_broker_listener_name.upper()
 
 
-def refuse_multi_node_cluster(settings: Settings) -> None:
-    """Rejects settings of a node in a larger cluster.
-
-    Otherwise each node would start its own cluster and acknowledge records that the others lack.
-    """
-    if set(settings.process_roles) != {"broker", "controller"}:
+def refuse_roles(settings: Settings) -> None:
+    roles = set(settings.process_roles)
+    if roles == {"broker"}:
+        refuse_broker_role(settings)
+    elif roles == {"broker", "controller"}:
+        refuse_other_voters(settings)
+        refuse_other_controllers(settings)
+    else:
         raise InvalidSetting(
-            f"process.roles={','.join(settings.process_roles)}: clusters of several nodes are not "
-            "supported, use broker,controller"
+            f"process.roles={','.join(settings.process_roles)}: a controller without the role "
+            "broker is not supported, use broker or broker,controller"
         )
-    refuse_other_voters(settings)
-    refuse_other_controllers(settings)
     if not broker_listeners(settings):
         raise InvalidSetting(
             "listeners: all listeners are in controller.listener.names, add one for clients"
@@ -118,11 +118,16 @@ def refuse_multi_node_cluster(settings: Settings) -> None:
 
 
 def refuse_other_voters(settings: Settings) -> None:
+    """Rejects other voters of a node that is its own controller.
+
+    Otherwise each node would start its own cluster and acknowledge records that the others lack.
+    """
     voters = settings.controller_quorum_voters
     if any(voter.partition("@")[0] != str(settings.node_id) for voter in voters):
         raise InvalidSetting(
-            f"controller.quorum.voters={','.join(voters)}: clusters of several nodes are not "
-            f"supported, only this node (node.id {settings.node_id}) can be a voter"
+            f"controller.quorum.voters={','.join(voters)}: quorums of several controllers are "
+            f"not supported, only this node (node.id {settings.node_id}) can be a voter; "
+            "process.roles=broker joins another quorum"
         )
 
 
@@ -142,9 +147,58 @@ def refuse_other_controllers(settings: Settings) -> None:
 def other_controllers(settings: Settings) -> str:
     servers = ",".join(settings.controller_quorum_bootstrap_servers)
     return (
-        f"controller.quorum.bootstrap.servers={servers}: clusters of several nodes are not "
-        "supported, only this node can be the controller"
+        f"controller.quorum.bootstrap.servers={servers}: quorums of several controllers are not "
+        "supported, only this node can be the controller; process.roles=broker joins another quorum"
     )
+
+
+def refuse_broker_role(settings: Settings) -> None:
+    """Rejects settings with which a broker cannot join the controllers of other processes."""
+    if settings.layers.text("node.id") is None:
+        raise InvalidSetting(
+            "process.roles=broker: specify node.id (--node-id), unique in the cluster"
+        )
+    voters = settings.controller_quorum_voters
+    if not voters and not settings.controller_quorum_bootstrap_servers:
+        raise InvalidSetting(
+            "process.roles=broker: specify controller.quorum.bootstrap.servers (--controllers) or "
+            "controller.quorum.voters"
+        )
+    if any(voter.partition("@")[0] == str(settings.node_id) for voter in voters):
+        raise InvalidSetting(
+            "If process.roles contains just the 'broker' role, the node id "
+            f"{settings.node_id} must not be included in the set of voters "
+            f"controller.quorum.voters={','.join(voters)}"
+        )
+    if len(broker_listeners(settings)) < len(settings.listeners):
+        raise InvalidSetting(
+            "controller.listener.names must not contain a value appearing in the 'listeners' "
+            "configuration when running KRaft with just the broker role"
+        )
+    protocols = security_protocols(settings.listener_security_protocol_map)
+    for name in map(str.upper, settings.controller_listener_names):
+        protocol = protocols.get(name, name if name in SECURED else PLAIN)
+        if protocol != PLAIN:
+            raise InvalidSetting(
+                f"controller.listener.names: security protocol {protocol} of listener {name} is "
+                f"not supported, use {PLAIN}"
+            )
+    names = [it.name for it in broker_listeners(settings)]
+    if inter_broker_listener(settings) not in names:
+        raise InvalidSetting(
+            "inter.broker.listener.name must be a listener name defined in listeners "
+            f"({', '.join(names)}), it is {inter_broker_listener(settings)}"
+        )
+
+
+def inter_broker_listener(settings: Settings) -> str:
+    """Returns the name of the listener for connections between brokers."""
+    return (settings.inter_broker_listener_name or PLAIN).upper()
+
+
+def is_own_controller(settings: Settings) -> bool:
+    """Returns whether this node is the controller of its cluster, which has no other node."""
+    return "controller" in settings.process_roles
 
 
 def broker_listeners(settings: Settings) -> tuple[Listener, ...]:

@@ -8,7 +8,7 @@ connections.max.reauth.ms controller.performance.always.log.threshold.ms
 controller.performance.sample.period.ms controller.quorum.append.linger.ms
 controller.quorum.auto.join.enable controller.quorum.election.backoff.max.ms
 controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
-controller.quorum.retry.backoff.ms controller.socket.timeout.ms cordoned.log.dirs
+controller.quorum.retry.backoff.ms controller.socket.timeout.ms
 create.topic.policy.class.name delegation.token.expiry.check.interval.ms
 delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
 delete.records.purgatory.purge.interval.requests early.start.listeners
@@ -32,7 +32,7 @@ group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
 group.streams.max.size group.streams.max.standby.replicas
 group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
 group.streams.min.session.timeout.ms group.streams.num.standby.replicas
-group.streams.session.timeout.ms initial.broker.registration.timeout.ms
+group.streams.session.timeout.ms
 internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
 kafka.metrics.reporters log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size

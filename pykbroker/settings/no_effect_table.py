@@ -18,7 +18,6 @@ DOCUMENTATION = "Has no effect on this broker."
 _ROWS = """
 background.threads INT cluster-wide 10 1
 config.providers LIST cluster-wide '' -
-cordoned.log.dirs LIST per-broker '' -
 follower.fetch.last.tiered.offset.enable BOOLEAN cluster-wide false -
 group.coordinator.cached.buffer.max.bytes INT cluster-wide 1048588 524288
 group.share.assignment.interval.ms INT cluster-wide 1000 0

@@ -88,6 +88,7 @@ class Settings(FrozenValues):
     process_roles: tuple[str, ...]
     broker_rack: str | None
     log_dirs: tuple[str, ...]
+    cordoned_log_dirs: tuple[str, ...]
 
     listeners: tuple[str, ...]
     advertised_listeners: tuple[str, ...] | None
@@ -99,6 +100,10 @@ class Settings(FrozenValues):
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     metadata_log_dir: str | None
+    broker_session_timeout_ms: int
+    broker_heartbeat_interval_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str

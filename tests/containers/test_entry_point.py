@@ -215,22 +215,31 @@ def test_an_invalid_node_id_creates_no_data_directory(tmp_path: Path) -> None:
         (
             {"KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:1,2@b:1,3@c:1"},
             (
-                "serve: controller.quorum.voters=1@a:1,2@b:1,3@c:1: clusters of several nodes are "
-                "not supported, only this node (node.id 1) can be a voter\n"
+                "serve: controller.quorum.voters=1@a:1,2@b:1,3@c:1: quorums of several controllers "
+                "are not supported, only this node (node.id 1) can be a voter; "
+                "process.roles=broker joins another quorum\n"
             ),
         ),
         (
             {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "192.0.2.1:9093"},
             (
-                "serve: controller.quorum.bootstrap.servers=192.0.2.1:9093: clusters of several "
-                "nodes are not supported, only this node can be the controller\n"
+                "serve: controller.quorum.bootstrap.servers=192.0.2.1:9093: quorums of several "
+                "controllers are not supported, only this node can be the controller; "
+                "process.roles=broker joins another quorum\n"
             ),
         ),
         (
-            {"KAFKA_PROCESS_ROLES": "broker"},
+            {"KAFKA_PROCESS_ROLES": "controller"},
             (
-                "serve: process.roles=broker: clusters of several nodes are not supported, "
-                "use broker,controller\n"
+                "serve: process.roles=controller: a controller without the role broker is not "
+                "supported, use broker or broker,controller\n"
+            ),
+        ),
+        (
+            {"KAFKA_PROCESS_ROLES": "broker", "KAFKA_NODE_ID": "4"},
+            (
+                "serve: process.roles=broker: specify controller.quorum.bootstrap.servers "
+                "(--controllers) or controller.quorum.voters\n"
             ),
         ),
         (

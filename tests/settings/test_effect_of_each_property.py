@@ -44,7 +44,7 @@ VALUES = {
     "listener.security.protocol.map": "PLAINTEXT:SSL",
     "listeners": "PLAINTEXT://127.0.0.1:1",
     "max.connections.per.ip.overrides": "127.0.0.1:5",
-    "process.roles": "broker",
+    "process.roles": "controller",
 }
 SAMPLES = {
     "CLASS": ("a.B",),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pykbroker.cli.command_line.parser import CommandParser, Commands
 
 ABOUT = """\
-Start a broker that is also its own controller.
-Data is stored in ./pykbroker-data.
+Start a broker that is also its own controller, or with --roles broker a member
+of a cluster. Data is stored in ./pykbroker-data.
 
 Prints one line when ready: pykbroker ready bootstrap=127.0.0.1:9092 node=1 ...
 SIGTERM or SIGINT shuts down cleanly; a second signal exits immediately."""
@@ -27,6 +27,7 @@ EXAMPLES = (
     "pykbroker serve --ephemeral --listen 127.0.0.1:0 --port-file port.txt",
     "pykbroker serve --config server.properties --set log.retention.hours=24",
     "pykbroker serve --ephemeral --control 127.0.0.1:9099",
+    "pykbroker serve --roles broker --node-id 4 --controllers 127.0.0.1:19093",
 )
 
 
@@ -35,6 +36,7 @@ def declare(commands: Commands) -> None:
         "serve", run="serve:serve", brief="Start a broker", about=ABOUT, examples=EXAMPLES
     )
     add_network_options(serve)
+    add_cluster_options(serve)
     add_property_options(serve)
     add_logging_options(serve)
 
@@ -62,6 +64,33 @@ def add_network_options(serve: CommandParser) -> None:
     )
     group.add_argument("--node-id", metavar="N", type=natural, help="Node id (default: 1)")
     group.add_argument("--rack", metavar="R", help="Rack of this broker")
+
+
+def add_cluster_options(serve: CommandParser) -> None:
+    group = serve.add_argument_group("Cluster")
+    group.add_argument(
+        "--roles",
+        metavar="ROLES",
+        help="broker joins the controllers of other processes; broker,controller is a cluster of "
+        "one node (default: broker,controller)",
+    )
+    group.add_argument(
+        "--controllers",
+        metavar="HOST:PORT,...",
+        help="Addresses of the controllers, for --roles broker",
+    )
+    group.add_argument(
+        "--cluster-id",
+        metavar="ID",
+        help="Refuse to start in any other cluster (default: that of the data directory, or of "
+        "the controllers)",
+    )
+    group.add_argument(
+        "--guest",
+        action="store_true",
+        help="For --roles broker: cordon the data directory, so that the controller places no "
+        "partitions here by itself",
+    )
 
 
 def add_property_options(serve: CommandParser) -> None:

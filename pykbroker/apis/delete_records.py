@@ -58,7 +58,7 @@ def delete(topic: str, requested: DeleteRecordsPartition, call: Call) -> int | R
     """Returns the new log start offset or an error."""
     partition = call.node.partitions.get(topic, requested.partition_index)
     if partition is None:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return Refusal(call.node.error_without_replica(topic, requested.partition_index))
     if is_internal(topic):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not partition.leads:

@@ -41,7 +41,7 @@ def answer(topic: str, index: int, call: Call) -> PartitionResponse:
         return refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     partition = call.node.partitions.get(topic, index)
     if partition is None:
-        return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return refused(index, call.node.error_without_replica(topic, index))
     return describe(index, partition)
 
 

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a consumer sends its partitions once, then only changes.
+"""Fetch sessions (KIP-227): a reader sends its partitions once, then only changes.
 
 A session stores the fetch position of each partition and the offsets of the last response. A
 response within a session contains only partitions with records, changed offsets or errors.
@@ -12,7 +12,7 @@ from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
 
@@ -53,6 +53,7 @@ class SessionPartition:
 class FetchSession:
     session_id: int
     uses_topic_ids: bool
+    is_follower: bool = False
     epoch: int = 1
     used_ms: int = 0
     partitions: dict[PartitionKey, SessionPartition] = field(default_factory=dict)
@@ -89,14 +90,19 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of a node, at most `slots_max`; new sessions evict idle ones."""
+    """The sessions of a node, at most `slots_max`; new sessions evict idle ones.
+
+    Followers always get a session: a new one evicts a session of a consumer, idle or not.
+    """
 
     def __init__(self, slots_max: int, new_id: Callable[[], int]) -> None:
         self.slots_max = slots_max
         self.new_id = new_id
         self.sessions: dict[int, FetchSession] = {}
 
-    def find(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> SessionLookup:
+    def find(
+        self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+    ) -> SessionLookup:
         """Returns the session of a request, None for a fetch without session, or an error.
 
         The caller applies the partitions of the request with `FetchSession.update`.
@@ -106,13 +112,13 @@ class FetchSessions:
             return None
         if request.session_epoch == INITIAL_EPOCH:
             self.sessions.pop(request.session_id, None)
-            return self.open(uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+            return self.open(uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms)
         return self.continue_session(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
 
-    def open(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        if not self.evict_idle_session(now_ms):
+    def open(self, *, uses_topic_ids: bool, is_follower: bool, now_ms: int) -> FetchSession | None:
+        if not self.evict_session(now_ms, for_follower=is_follower):
             return None
-        session = FetchSession(self.unused_id(), uses_topic_ids, used_ms=now_ms)
+        session = FetchSession(self.unused_id(), uses_topic_ids, is_follower, used_ms=now_ms)
         self.sessions[session.session_id] = session
         return session
 
@@ -137,14 +143,24 @@ class FetchSessions:
         self.sessions.pop(session.session_id, None)
         return None
 
-    def evict_idle_session(self, now_ms: int) -> bool:
+    def evict_session(self, now_ms: int, *, for_follower: bool) -> bool:
+        """Returns True if there is a free slot, also after an eviction."""
         if len(self.sessions) < self.slots_max:
             return True
-        oldest = min(self.sessions.values(), key=lambda it: it.used_ms, default=None)
+        oldest = self.least_recently_used(self.sessions.values())
         if oldest is None or now_ms - oldest.used_ms < EVICTION_AGE_MS:
+            if not for_follower:
+                return False
+            consumers = (it for it in self.sessions.values() if not it.is_follower)
+            oldest = self.least_recently_used(consumers)
+        if oldest is None:
             return False
         del self.sessions[oldest.session_id]
         return True
+
+    @staticmethod
+    def least_recently_used(sessions: Iterable[FetchSession]) -> FetchSession | None:
+        return min(sessions, key=lambda it: it.used_ms, default=None)
 
     def unused_id(self) -> int:
         while (session_id := self.new_id()) in self.sessions or session_id == NO_SESSION:

@@ -49,7 +49,10 @@ async def serve(
 
 async def read(api: Api, call: Call, frame: memoryview, position: int) -> Message:
     """Decodes the request; raises ProtocolViolation above `socket.request.max.elements`."""
-    elements_max = call.node.settings.socket_request_max_elements
+    elements_max = max(
+        call.node.settings.socket_request_max_elements,
+        2 * len(call.node.partitions),  # a follower may fetch all, each of another topic
+    )
     slices = sliced_reader_of(api.request_type, call.version)(frame, position, elements_max)
     try:
         return (await in_slices(slices))[0]

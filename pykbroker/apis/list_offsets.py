@@ -139,7 +139,7 @@ def answer(
     index, timestamp = requested.partition_index, requested.timestamp
     partition = call.node.partitions.get(topic, index)
     if partition is None:
-        return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return refused(index, call.node.error_without_replica(topic, index))
     refusal = partition.epoch_refusal(requested.current_leader_epoch)
     if refusal is not None:
         return refused(index, refusal.code)

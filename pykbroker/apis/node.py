@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.apis.offer import EVERYTHING
 from pykbroker.controller_access import ForwardedClient
+from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
@@ -61,6 +62,31 @@ class Node:
 
     def configure(self, settings: Settings) -> None:
         self.settings = settings
+
+    def error_without_replica(self, topic: str, index: int) -> ErrorCode:
+        """Returns the error for a partition of which this broker has no replica.
+
+        A client with old metadata may send requests to a broker whose replica was removed.
+        """
+        found = self.image.topics.get(topic)
+        if (
+            found is not None
+            and 0 <= index < len(found.partitions)
+            and self.node_id not in found.partitions[index].replicas
+        ):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def leader_of(self, topic: str, index: int) -> tuple[int, int] | None:
+        """Returns leader and leader epoch of a partition, for clients with old metadata."""
+        partition = self.partitions.get(topic, index)
+        if partition is not None:
+            return partition.leadership.leader, partition.leadership.leader_epoch
+        found = self.image.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        image = found.partitions[index]
+        return image.leader, image.leader_epoch
 
     def new_uuid(self) -> UUID:
         from uuid import UUID  # noqa: PLC0415 - a slow import that a start does not need

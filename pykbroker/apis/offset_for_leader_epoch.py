@@ -34,9 +34,8 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
 def answer(topic: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
     partition = call.node.partitions.get(topic, requested.partition)
     if partition is None:
-        return EpochEndOffset(
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=requested.partition
-        )
+        code = call.node.error_without_replica(topic, requested.partition)
+        return EpochEndOffset(error_code=code, partition=requested.partition)
     refusal = partition.epoch_refusal(requested.current_leader_epoch)
     if refusal is not None:
         return EpochEndOffset(error_code=refusal.code, partition=requested.partition)

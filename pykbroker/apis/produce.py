@@ -158,7 +158,9 @@ def append(
         return refused(request.index, refusals[topic, request.index])
     partition = call.node.partitions.get(topic, request.index)
     if partition is None:
-        return refused(request.index, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return refused(
+            request.index, Refusal(call.node.error_without_replica(topic, request.index))
+        )
     records = request.records
     assert records is None or isinstance(records, memoryview)
     written = partition.leader.append(
@@ -319,13 +321,10 @@ def with_leaders(response: ProduceResponse, call: Call) -> ProduceResponse:
     leaders = set()
     for topic, answer in lost:
         name = topic.name or call.node.partitions.topic_name(topic.topic_id)
-        partition = call.node.partitions.get(name or "", answer.index)
-        if partition is not None:
-            leadership = partition.leadership
-            leaders.add(leadership.leader)
-            hints[id(answer)] = LeaderIdAndEpoch(
-                leader_id=leadership.leader, leader_epoch=leadership.leader_epoch
-            )
+        current = call.node.leader_of(name or "", answer.index)
+        if current is not None:
+            leaders.add(current[0])
+            hints[id(answer)] = LeaderIdAndEpoch(leader_id=current[0], leader_epoch=current[1])
     return response.replace(
         responses=[
             topic.replace(

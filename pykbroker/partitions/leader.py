@@ -290,6 +290,8 @@ class Leader:
             logger.info("%s: appends succeed again after %.0f s", partition, seconds)
         if log.log_end_offset - log.recovery_point >= log.configuration.flush_messages:
             partition.flushing.begin()
+        if partition.waiting.follower_fetches:
+            partition.waiting.bytes_appended(batch.size_bytes)
         self.advance_high_watermark()
         return written
 
@@ -331,6 +333,19 @@ class Leader:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     # --- followers
+
+    def refusal_of_fetch(
+        self, replica: int, broker_epoch: int, *, names_leader_epoch: bool
+    ) -> Refusal | None:
+        """Returns the error for a fetch of a broker that does not follow this partition."""
+        if self.followers is not None:
+            code = self.followers.refusal_of_fetch(
+                replica, broker_epoch, names_leader_epoch=names_leader_epoch
+            )
+            return None if code is None else Refusal(code)
+        if names_leader_epoch:
+            return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def note_fetch(
         self, replica: int, *, fetch_offset: int, log_start_offset: int, broker_epoch: int

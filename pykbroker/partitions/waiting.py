@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from pykbroker.partitions.isolation import Isolation
+from pykbroker.partitions.isolation import Isolation, Reader
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 class WaitingRequests:
     """The requests that wait for one partition."""
 
-    __slots__ = ("commits", "fetches")
+    __slots__ = ("commits", "fetches", "follower_fetches")
 
     def __init__(self) -> None:
         self.fetches: dict[FetchWait, None] = {}
-        """In the order of their arrival."""
+        """Consumers, in the order of their arrival."""
+        self.follower_fetches: dict[FetchWait, None] = {}
         self.commits: list[CommitWait] = []
 
     def bytes_arrived(self, *, committed: int, stable: int) -> None:
@@ -34,9 +35,14 @@ class WaitingRequests:
             is_read_committed = fetch.isolation is Isolation.READ_COMMITTED
             fetch.bytes_arrived(stable if is_read_committed else committed)
 
+    def bytes_appended(self, byte_count: int) -> None:
+        """Counts bytes that followers can read: they do not wait for the high watermark."""
+        for fetch in tuple(self.follower_fetches):
+            fetch.bytes_arrived(byte_count)
+
     def complete_fetches(self) -> None:
         """Completes waiting fetches, which read again, after a change other than new bytes."""
-        for fetch in tuple(self.fetches):
+        for fetch in (*self.fetches, *self.follower_fetches):
             fetch.complete()
 
     def complete_commits(self, high_watermark: int, outcome: ErrorCode) -> None:
@@ -89,19 +95,23 @@ async def wait_for_bytes(
     *,
     clock: Clock,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    reader: Reader = Reader.CONSUMER,
 ) -> None:
     """Returns once the bytes are readable, a partition has changed otherwise, or time is up."""
     wait = FetchWait(bytes_missing, isolation, asyncio.get_running_loop().create_future())
-    waiting_at = tuple(partitions)
-    for partition in waiting_at:
-        partition.waiting.fetches[wait] = None
+    is_consumer = reader is Reader.CONSUMER
+    waiting_at = [
+        it.waiting.fetches if is_consumer else it.waiting.follower_fetches for it in partitions
+    ]
+    for waits in waiting_at:
+        waits[wait] = None
     timer = clock.expire_later(seconds_max, wait.complete)
     try:
         await wait.done
     finally:
         timer.cancel()
-        for partition in waiting_at:
-            partition.waiting.fetches.pop(wait, None)
+        for waits in waiting_at:
+            waits.pop(wait, None)
 
 
 class CommitWait:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pykbroker import Broker, Row
-from pykbroker.apis.fetch import DISK_READS_MAX
+from pykbroker.apis.fetch_operation import DISK_READS_MAX
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pykbroker_protocol.messages.list_offsets import (

@@ -43,9 +43,16 @@ def fetch(
 
 
 def find(
-    store: FetchSessions, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
+    store: FetchSessions,
+    request: FetchRequest,
+    *,
+    uses_topic_ids: bool = False,
+    is_follower: bool = False,
+    now_ms: int,
 ) -> object:
-    found = store.find(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+    found = store.find(
+        request, uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms
+    )
     if not isinstance(found, FetchSession):
         return found
     assert not list(found.update(request, lambda: False))
@@ -109,6 +116,24 @@ def test_a_full_cache_creates_no_session_until_one_is_idle() -> None:
     assert find(store, fetch(0, 0, 0), uses_topic_ids=False, now_ms=1) is None
     opened(store, 0, now_ms=EVICTION_AGE_MS)
     assert len(store.sessions) == 1
+
+
+def test_a_follower_evicts_the_session_of_a_consumer() -> None:
+    store = sessions(slots_max=2)
+    kept = opened(store, 0, now_ms=1)
+    opened(store, 0, now_ms=0)
+    first = find(store, fetch(0, 0, 0), is_follower=True, now_ms=2)
+    assert list(store.sessions.values()) == [kept, first]
+    second = find(store, fetch(0, 0, 0), is_follower=True, now_ms=3)
+    assert list(store.sessions.values()) == [first, second]
+    assert find(store, fetch(0, 0, 0), is_follower=True, now_ms=4) is None
+
+
+def test_a_consumer_evicts_no_session_of_a_follower_in_use() -> None:
+    store = sessions(slots_max=1)
+    used = find(store, fetch(0, 0, 0), is_follower=True, now_ms=0)
+    assert find(store, fetch(0, 0, 0), now_ms=EVICTION_AGE_MS - 1) is None
+    assert list(store.sessions.values()) == [used]
 
 
 def test_partitions_that_returned_records_move_to_the_end() -> None:

@@ -16,7 +16,7 @@ Served versions: 4-18
     16  node_endpoints of new leaders (KIP-951)
     17  replica_directory_id (KIP-853)
     18  high watermark of the follower (KIP-1166)
-Limits: No quotas (throttle_time_ms is 0), follower fetching, tiered storage or metadata snapshots.
+Limits: No quotas (throttle_time_ms is 0), tiered storage or metadata snapshots.
 """
 
 from __future__ import annotations

@@ -334,7 +334,6 @@ class MetadataFollower:
             len(self.image.brokers),
         )
         self._pauses.restart()
-        self.high_watermark = max(self.high_watermark, name.end_offset)
         self._notify_waiting()
 
     def _refuse_loss(self, offset: int, description: str) -> None:

@@ -1,0 +1,538 @@
+"""The metadata follower under controllers of the model."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykbroker.address import Address
+from pykbroker.controller.decision import Decision
+from pykbroker.membership import quorum_fetch
+from pykbroker.membership.metadata_follower import CannotFollowMetadata, MetadataFollower
+from pykbroker.membership.quorum_view import parse_address
+from pykbroker.metadata.image import ImageDelta
+from pykbroker.testing.simulation.controller_model import RunningController, StartController
+from pykbroker.testing.simulation.controller_model.model import CLUSTER_ID
+from pykbroker.testing.simulation.controller_model.model_log import LoggedBatch
+from pykbroker_protocol.message import Message
+from pykbroker_protocol.messages.fetch import FetchRequest
+from pykbroker_protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from pykbroker_protocol.metadata.cluster import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+    ZkMigrationStateRecord,
+)
+from pykbroker_protocol.metadata.security import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+from pykbroker_protocol.metadata.topics import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from pykbroker_protocol.records.builder import BatchBuilder
+from tests.membership.conftest import Followers
+
+DEADLINE_SECONDS = 10.0
+ACL = AccessControlEntryRecord(
+    id=b"acl " * 4,
+    resource_type=2,
+    resource_name="a",
+    pattern_type=3,
+    principal="User:alice",
+    host="*",
+    operation=3,
+    permission_type=3,
+)
+
+
+async def is_true(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110  # no event announces it
+            await asyncio.sleep(0.005)
+
+
+class Cluster:
+    """Controllers of the model and one follower."""
+
+    def __init__(self, controllers: RunningController, followers: Followers) -> None:
+        self.controllers = controllers
+        self.model = controllers.model
+        self.followers = followers
+        self.follower: MetadataFollower
+
+    @property
+    def addresses(self) -> list[Address]:
+        return [parse_address(it) for it in self.controllers.addresses]
+
+    async def follow(self, **more: Any) -> MetadataFollower:
+        """Starts a follower; returns it when it has caught up."""
+        self.follower = await self.begin(**more)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await self.follower.caught_up()
+        return self.follower
+
+    async def begin(self, **more: Any) -> MetadataFollower:
+        return await self.followers.start(*self.addresses, **{"cluster_id": CLUSTER_ID, **more})
+
+    def append(self, *records: Message) -> int:
+        """Appends a batch that the model does not apply; returns its last offset."""
+        self.model.log.append(records, self.model.epoch, 0)
+        self.model.image.offset = self.model.log.end_offset - 1
+        self.model._notify()
+        return self.model.log.end_offset - 1
+
+    def append_bytes(self, data: bytes, *, count: int) -> None:
+        log = self.model.log
+        log.batches.append(
+            LoggedBatch(log.end_offset, log.end_offset + count, self.model.epoch, data, ())
+        )
+        self.model._notify()
+
+    async def create_topic(self, name: str) -> None:
+        topic_id = name.encode().ljust(16)
+        partition = PartitionRecord(
+            partition_id=0,
+            topic_id=topic_id,
+            replicas=[1],
+            isr=[1],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[b"d" * 16],
+        )
+        await self.execute(TopicRecord(name=name, topic_id=topic_id), partition)
+
+    async def delete_topic(self, name: str) -> None:
+        await self.execute(RemoveTopicRecord(topic_id=name.encode().ljust(16)))
+
+    async def execute(self, *records: Message) -> None:
+        """Commits records that the model applies, too."""
+        await self.model.execute(lambda: Decision(records, None))
+
+    async def applied(self, offset: int | None = None) -> None:
+        last = self.model.log.end_offset - 1 if offset is None else offset
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await self.follower.applied(last)
+
+    def fetched_offsets(self) -> list[int]:
+        """Offsets of the Fetch requests that were sent to a known leader."""
+        requests = self.controllers.requests(FetchRequest)
+        partitions = [it.topics[0].partitions[0] for it in requests]
+        return [it.fetch_offset for it in partitions if it.current_leader_epoch]
+
+
+@pytest.fixture
+async def cluster(controller_model: StartController, followers: Followers) -> Cluster:
+    return Cluster(await controller_model(controller_ids=(3000, 3001)), followers)
+
+
+def names(deltas: list[ImageDelta]) -> list[list[str]]:
+    return [sorted(it.topics) for it in deltas]
+
+
+async def test_deltas_continue_the_image_that_subscribe_returns(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    deltas: list[ImageDelta] = []
+    image = follower.subscribe(deltas.append)
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    await cluster.create_topic("payments")
+    await cluster.applied()
+    for delta in deltas:
+        image.apply(delta)
+    assert names(deltas) == [["orders"], ["payments"]]
+    assert image.topics == follower.image.topics
+    assert image.offset == follower.offset == cluster.model.log.end_offset - 1
+
+
+async def test_a_delta_waits_until_the_subscriber_has_applied_the_one_before(
+    cluster: Cluster,
+) -> None:
+    follower = await cluster.follow()
+    applying = asyncio.Event()
+    deltas: list[ImageDelta] = []
+
+    async def apply(delta: ImageDelta) -> None:
+        deltas.append(delta)
+        await applying.wait()
+
+    follower.subscribe(apply)
+    await cluster.create_topic("orders")
+    await is_true(lambda: bool(deltas))
+    await cluster.create_topic("payments")
+    assert names(deltas) == [["orders"]]
+    applying.set()
+    await cluster.applied()
+    assert names(deltas) == [["orders"], ["payments"]]
+
+
+async def test_a_subscriber_that_raises_is_logged_and_gets_the_next_delta(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower = await cluster.follow()
+    deltas: list[ImageDelta] = []
+
+    def fail(delta: ImageDelta) -> None:
+        deltas.append(delta)
+        raise RuntimeError("no")
+
+    follower.subscribe(fail)
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    await cluster.create_topic("payments")
+    await cluster.applied()
+    assert names(deltas) == [["orders"], ["payments"]]
+    assert "but the broker did not apply it" in caplog.text
+
+
+async def test_records_without_an_effect_advance_only_the_offset(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    deltas: list[ImageDelta] = []
+    follower.subscribe(deltas.append)
+    before = follower.image.offset
+    last = cluster.append(NoOpRecord(), NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=0))
+    cluster.model.commit()
+    await cluster.applied(last)
+    assert follower.offset == last
+    assert follower.image.offset == before
+    assert deltas == []
+
+
+async def test_uncommitted_records_are_on_disk_and_not_applied(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    applied = follower.offset
+    last = cluster.append(TopicRecord(name="orders", topic_id=b"o" * 16))
+    await is_true(lambda: follower.log.end_offset == last + 1)
+    assert follower.offset == applied
+    assert "orders" not in follower.image.topics
+    cluster.model.commit()
+    await cluster.applied(last)
+    assert "orders" in follower.image.topics
+
+
+async def test_uncommitted_records_that_a_new_leader_lacks_are_truncated(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    last = cluster.append(
+        *[ConfigRecord(resource_type=4, resource_name="", name="a", value="1")] * 3
+    )
+    await is_true(lambda: follower.log.end_offset == last + 1)
+    cluster.model.elect(keeps_uncommitted=False)
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    assert "orders" in follower.image.topics
+    assert (4, "7") not in follower.image.configurations
+    await cluster.followers.stop()
+    assert cluster.followers.log_bytes() == cluster.model.log.read(0, 1 << 20)
+
+
+async def test_a_new_leader_is_followed_and_becomes_the_controller_of_the_image(
+    cluster: Cluster,
+) -> None:
+    follower = await cluster.follow()
+    deltas: list[ImageDelta] = []
+    image = follower.subscribe(deltas.append)
+    assert image.controller_id == 3000
+    cluster.model.elect()
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    for delta in deltas:
+        image.apply(delta)
+    assert (follower.leader_id, follower.leader_epoch) == (3001, 2)
+    assert image.controller_id == follower.image.controller_id == 3001
+
+
+async def test_a_leader_that_cannot_be_reached_is_looked_for_at_all_controllers(
+    cluster: Cluster,
+) -> None:
+    follower = await cluster.follow()
+    await cluster.controllers.servers[0].stop()
+    cluster.model.elect()
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    assert follower.leader_id == 3001
+
+
+@pytest.mark.parametrize("part_bytes", [100, 1 << 20])
+async def test_a_late_joiner_loads_a_snapshot_in_parts(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+) -> None:
+    monkeypatch.setattr(quorum_fetch, "SNAPSHOT_PART_BYTES_MAX", part_bytes)
+    await cluster.create_topic("orders")
+    cluster.model.take_snapshot()
+    await cluster.create_topic("payments")
+    follower = await cluster.follow()
+    await cluster.applied()
+    assert set(follower.image.topics) == {"orders", "payments"}
+    assert follower.image.topics == cluster.model.image.topics
+    snapshot = cluster.model.log.snapshot
+    assert snapshot is not None
+    assert follower.log.start_offset == snapshot.name.end_offset
+    installed = cluster.followers.metadata / snapshot.name.file_name
+    assert installed.read_bytes() == snapshot.data
+    parts = cluster.controllers.requests(FetchSnapshotRequest)
+    assert len(parts) == -(-len(snapshot.data) // part_bytes)
+
+
+async def test_a_snapshot_delivers_the_difference_to_the_image_before(cluster: Cluster) -> None:
+    await cluster.create_topic("orders")
+    await cluster.create_topic("old")
+    follower = await cluster.follow()
+    deltas: list[ImageDelta] = []
+    image = follower.subscribe(deltas.append)
+    servers = cluster.controllers.servers
+    for server in servers:
+        for connection in list(server.connections):
+            connection.close()
+    await cluster.delete_topic("old")
+    await cluster.create_topic("new")
+    cluster.model.take_snapshot()
+    await cluster.applied()
+    for delta in deltas:
+        image.apply(delta)
+    assert set(image.topics) == {"orders", "new"}
+    assert image.topics == cluster.model.image.topics
+    assert image.offset == follower.offset
+
+
+async def test_a_corrupt_snapshot_is_not_installed(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await cluster.create_topic("orders")
+    cluster.model.take_snapshot()
+    log = cluster.model.log
+    whole = log.snapshot
+    assert whole is not None
+    log.snapshot = whole._replace(data=whole.data[:-20] + b"x" + whole.data[-19:])
+    follower = await cluster.begin()
+    await is_true(lambda: "is corrupt" in caplog.text)
+    assert not list(cluster.followers.metadata.glob("*.checkpoint"))
+    log.snapshot = whole
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await follower.caught_up()
+    assert set(follower.image.topics) == {"orders"}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_restart_fetches_only_newer_records(cluster: Cluster, *, is_clean: bool) -> None:
+    await cluster.create_topic("orders")
+    await cluster.follow()
+    await cluster.applied()
+    await (cluster.followers.stop() if is_clean else cluster.followers.crash())
+    end = cluster.model.log.end_offset
+    await cluster.create_topic("payments")
+    cluster.model.received.clear()
+    follower = await cluster.follow()
+    await cluster.applied()
+    assert min(cluster.fetched_offsets()) == end
+    assert set(follower.image.topics) == {"orders", "payments"}
+
+
+async def test_a_local_snapshot_shortens_the_log_and_the_next_start(cluster: Cluster) -> None:
+    follower = await cluster.follow(snapshot_after_bytes=2000)
+    for number in range(30):
+        await cluster.create_topic(f"topic-{number}")
+    await cluster.applied()
+    await is_true(lambda: follower.log.start_offset > 0)
+    snapshot = follower.log.snapshot
+    assert snapshot is not None
+    await cluster.followers.stop()
+    cluster.model.received.clear()
+    follower = await cluster.begin()
+    assert follower.offset == snapshot.end_offset - 1
+    assert len(follower.image.topics) > 10
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await follower.caught_up()
+    assert follower.image.topics == cluster.model.image.topics
+    assert min(cluster.fetched_offsets()) >= snapshot.end_offset
+
+
+async def test_a_damaged_local_snapshot_is_fetched_again(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await cluster.create_topic("orders")
+    cluster.model.take_snapshot()
+    await cluster.follow()
+    await cluster.followers.stop()
+    (found,) = cluster.followers.metadata.glob("*.checkpoint")
+    found.write_bytes(found.read_bytes()[:-10])
+    follower = await cluster.follow()
+    assert set(follower.image.topics) == {"orders"}
+    assert "fetching all metadata again" in caplog.text
+
+
+async def test_a_log_without_its_snapshot_is_fetched_again(cluster: Cluster) -> None:
+    await cluster.create_topic("orders")
+    cluster.model.take_snapshot()
+    await cluster.create_topic("payments")
+    await cluster.follow()
+    await cluster.applied()
+    await cluster.followers.stop()
+    (found,) = cluster.followers.metadata.glob("*.checkpoint")
+    found.unlink()
+    follower = await cluster.follow()
+    assert set(follower.image.topics) == {"orders", "payments"}
+
+
+async def test_records_of_a_transaction_are_applied_at_its_end(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    before = follower.offset
+    cluster.append(BeginTransactionRecord(), TopicRecord(name="a", topic_id=b"a" * 16))
+    last = cluster.append(TopicRecord(name="b", topic_id=b"b" * 16))
+    cluster.model.commit()
+    await is_true(lambda: follower.high_watermark == last + 1 and follower.is_caught_up)
+    assert follower.offset == before
+    assert not follower.image.topics
+    last = cluster.append(EndTransactionRecord())
+    cluster.model.commit()
+    await cluster.applied(last)
+    assert set(follower.image.topics) == {"a", "b"}
+
+
+async def test_records_of_an_aborted_transaction_are_dropped(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    cluster.append(BeginTransactionRecord(), TopicRecord(name="a", topic_id=b"a" * 16))
+    last = cluster.append(AbortTransactionRecord(), TopicRecord(name="b", topic_id=b"b" * 16))
+    cluster.model.commit()
+    await cluster.applied(last)
+    assert set(follower.image.topics) == {"b"}
+
+
+async def test_another_cluster_is_refused_in_one_line(cluster: Cluster) -> None:
+    follower = await cluster.begin(cluster_id="another-cluster-AAAAAA")
+    with pytest.raises(CannotFollowMetadata, match=r"does not belong to cluster another[^\n]*$"):
+        await asyncio.wait_for(follower.caught_up(), DEADLINE_SECONDS)
+    failure = await follower.until_failed()
+    assert not failure.follows
+
+
+async def test_a_cluster_with_acls_is_refused(cluster: Cluster) -> None:
+    cluster.append(ACL)
+    cluster.model.commit()
+    with pytest.raises(CannotFollowMetadata, match=r"ACLs \(number: 1\)"):
+        await cluster.follow()
+
+
+async def test_a_cluster_whose_acls_were_removed_is_accepted(cluster: Cluster) -> None:
+    cluster.append(ACL)
+    cluster.append(RemoveAccessControlEntryRecord(id=ACL.id))
+    cluster.model.commit()
+    await cluster.follow()
+
+
+async def test_an_acl_that_arrives_later_requires_a_controlled_shutdown(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    cluster.append(ACL)
+    cluster.model.commit()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        failure = await follower.until_failed()
+    assert failure.follows
+    assert "ACLs" in failure.reason
+    last = cluster.append(TopicRecord(name="orders", topic_id=b"o" * 16))
+    cluster.model.commit()
+    await cluster.applied(last)
+    assert "orders" in follower.image.topics
+
+
+async def test_a_record_of_an_unknown_type_is_named(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    builder = BatchBuilder(
+        base_offset=cluster.model.log.end_offset, partition_leader_epoch=cluster.model.epoch
+    )
+    builder.append(0, None, bytes([1, 77, 0, 0]))
+    cluster.append_bytes(builder.build(), count=1)
+    cluster.model.commit()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        failure = await follower.until_failed()
+    assert not failure.follows
+    assert "record type 77 is not supported" in failure.reason
+
+
+def damaged(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def later(data: bytes) -> bytes:
+    return (int.from_bytes(data[:8], "big") + 1).to_bytes(8, "big") + data[8:]
+
+
+def of_a_newer_epoch(data: bytes) -> bytes:
+    return data[:12] + (99).to_bytes(4, "big") + data[16:]
+
+
+def cut(data: bytes) -> bytes:
+    return data[:-1]
+
+
+@pytest.mark.parametrize("damage", [damaged, later, of_a_newer_epoch, cut])
+async def test_an_invalid_batch_is_not_appended_and_fetched_again(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, damage: Callable[[bytes], bytes]
+) -> None:
+    follower = await cluster.follow()
+    end = follower.log.end_offset
+    last = cluster.append(TopicRecord(name="orders", topic_id=b"o" * 16))
+    log = cluster.model.log
+    valid = log.batches[-1]
+    log.batches[-1] = valid._replace(data=damage(valid.data))
+    cluster.model.commit()
+    await is_true(lambda: "Fetch from controller 3000 failed" in caplog.text)
+    assert follower.log.end_offset == end
+    log.batches[-1] = valid
+    await cluster.applied(last)
+    assert "orders" in follower.image.topics
+
+
+async def test_a_disk_that_is_full_is_logged_and_retried(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = await cluster.follow()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(follower.log), "append", fail)
+        await cluster.create_topic("orders")
+        await is_true(lambda: "No space left on device" in caplog.text)
+    await cluster.applied()
+    assert "orders" in follower.image.topics
+
+
+async def test_controllers_that_lost_committed_records_end_the_follower(cluster: Cluster) -> None:
+    follower = await cluster.follow()
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    model = cluster.model
+    model.log.high_watermark = 1
+    model.log.truncate(2)
+    model.elect()
+    model.commit()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        failure = await follower.until_failed()
+    assert "have lost metadata" in failure.reason
+
+
+async def test_controllers_that_do_not_answer_are_named_and_closing_ends_at_once(
+    followers: Followers, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    follower = await followers.start(Address("127.0.0.1", 1), Address("127.0.0.1", 2))
+    await is_true(lambda: "no active controller found" in caplog.text)
+    (line,) = [it.message for it in caplog.records if "no active controller" in it.message]
+    assert "127.0.0.1:1 (" in line
+    assert "127.0.0.1:2 (" in line
+    assert line.count("connection refused") == 2
+    waiting = asyncio.ensure_future(follower.caught_up())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(1):
+        await follower.close()
+        with pytest.raises(CannotFollowMetadata, match="the broker is stopping"):
+            await waiting

@@ -143,6 +143,7 @@ class Broker:
             settings=self.settings,
             clock=self.clock,
             controller=self.controller,
+            forward=self.control_plane.forwarding,
             image=self.image,
             partitions=self.partitions,
             fetch_sessions=FetchSessions(
@@ -229,6 +230,7 @@ class Broker:
     async def leave_cluster(self) -> None:
         if not self._is_crashing:
             await self.control_plane.leave()
+        await self.control_plane.detach()
 
     def open_partitions(self) -> None:
         self.applier.start_with(self.control_plane.subscribe(self.applier.apply_delta))
@@ -247,6 +249,8 @@ class Broker:
         self.current_settings.subscribe(
             "partitions", lambda it: self.partitions.change_defaults(it, self.image)
         )
+        self._exit_stack.push_async_callback(self.control_plane.detach)
+        self.control_plane.attach(self.partitions, self.current_settings, lambda: self.image)
         self.partitions.rename_strays(self.image, METADATA_PARTITION)
         self.partitions.apply_metadata(self.image, self.image.topics.values())
 

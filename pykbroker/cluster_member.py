@@ -18,12 +18,15 @@ from pykbroker.membership.features import (
     claimed_features,
     refuse_cluster,
 )
-from pykbroker.membership.lifecycle import UNKNOWN_EPOCH, Metadata, Timing
+from pykbroker.membership.lifecycle import UNKNOWN_EPOCH, Lifecycle, Metadata, Timing
 from pykbroker.membership.membership import Membership, RegistrationRefused
 from pykbroker.membership.metadata_follower import CannotFollowMetadata, MetadataFollower
 from pykbroker.membership.quorum_view import view_of_settings
 from pykbroker.membership.remote_controller import RemoteController
+from pykbroker.membership.request_forwarding import EnvelopeForwarding
 from pykbroker.metadata.features import METADATA_VERSION
+from pykbroker.replication.cluster_view import ClusterView
+from pykbroker.replication.replica_fetchers import ReplicaFetchers
 from pykbroker.wiring import cluster_id_in
 from pykbroker_protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from pykbroker_protocol.messages.describe_cluster import (
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
     from pykbroker.environment import Environment
     from pykbroker.membership.applied_metadata import Deliver
     from pykbroker.metadata.image import ClusterImage
+    from pykbroker.partitions.partition_registry import Partitions
+    from pykbroker.settings import CurrentSettings, Settings
     from pykbroker.settings import Listener as Address
-    from pykbroker.settings import Settings
     from pykbroker_storage.log_directory import LogDirectory
 
 CONTROLLERS: Final = 2
@@ -79,6 +83,9 @@ class ClusterMember:
         self._heartbeats = QuorumChannel(self._quorum)
         self._follower: MetadataFollower | None = None
         self._membership: Membership | None = None
+        self.forwarding = EnvelopeForwarding(self.channel, environment.clock)
+        self._connect = environment.network.connect
+        self._fetchers: ReplicaFetchers | None = None
         self._clean_epoch = UNKNOWN_BROKER_EPOCH
         self._on_failure = on_failure
         self._watching: asyncio.Task[None] | None = None
@@ -200,6 +207,31 @@ class ClusterMember:
         assert self._follower is not None, "the broker has not joined"
         return self._follower.subscribe(deliver)
 
+    def attach(
+        self,
+        partitions: Partitions,
+        current_settings: CurrentSettings,
+        current_image: Callable[[], ClusterImage],
+    ) -> None:
+        """Starts to follow leaders, and keeps the state that leaders use up to date."""
+        view = ClusterView(
+            node_id=self._settings.node_id,
+            current_settings=lambda: current_settings.value,
+            current_image=current_image,
+            current_broker_epoch=lambda: self.membership.broker_epoch,
+        )
+        fetchers = ReplicaFetchers(view, partitions, clock=self._clock, connect=self._connect)
+        self._fetchers = partitions.observer = fetchers
+        current_settings.subscribe("replication", fetchers.configure)
+        context = partitions.leader_context
+        context.brokers = current_image().brokers
+
+        def update(state: Lifecycle) -> None:
+            context.own_epoch = state.broker_epoch
+            context.session_ends_at = state.session_ends_at
+
+        self.membership.subscribe(update)
+
     async def serve(self) -> None:
         try:
             await self.membership.until_unfenced()
@@ -224,13 +256,19 @@ class ClusterMember:
         if self._settings.controlled_shutdown_enable:
             await self.membership.leave()
 
-    async def close(self) -> None:
+    async def detach(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        if self._membership is not None:
-            await self._membership.close()
         if self._follower is not None:
             await self._follower.close()
+        if self._fetchers is not None:
+            await self._fetchers.close()
+
+    async def close(self) -> None:
+        await self.detach()
+        await self.forwarding.close()
+        if self._membership is not None:
+            await self._membership.close()
         await self._heartbeats.close()
         await self.channel.close()
         await self._quorum.close()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from pykbroker.controller_access import ControllerAccess
+    from pykbroker.controller_access import ControllerAccess, RequestForwarding
     from pykbroker.metadata.image import ClusterImage, ImageDelta
+    from pykbroker.partitions.partition_registry import Partitions
+    from pykbroker.settings import CurrentSettings
     from pykbroker.settings import Listener as Address
     from pykbroker_storage.log_directory import LogDirectory
 
@@ -49,6 +51,20 @@ class ControlPlane(Protocol):
         """Returns a copy of the committed image, and delivers the delta of each later commit."""
         ...
 
+    @property
+    def forwarding(self) -> RequestForwarding | None:
+        """Forwards administrative requests; None if this process has the active controller."""
+        ...
+
+    def attach(
+        self,
+        partitions: Partitions,
+        current_settings: CurrentSettings,
+        current_image: Callable[[], ClusterImage],
+    ) -> None:
+        """Connects the partitions with their other replicas, before they are opened."""
+        ...
+
     async def serve(self) -> None:
         """Unfences the broker, which accepts connections. Returns when it is unfenced.
 
@@ -58,6 +74,10 @@ class ControlPlane(Protocol):
 
     async def leave(self) -> None:
         """Moves the leaderships of this broker to others, if possible within a time limit."""
+        ...
+
+    async def detach(self) -> None:
+        """Ends replication and the delivery of metadata. Does nothing if they have ended."""
         ...
 
     async def close(self) -> None: ...

@@ -11,13 +11,15 @@ from pykbroker.wiring import cluster_id_in, text_of
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pykbroker.controller.controller import Deliver
+    from pykbroker.controller_access import RequestForwarding
     from pykbroker.environment import Environment
     from pykbroker.metadata.image import ClusterImage
+    from pykbroker.partitions.partition_registry import Partitions
+    from pykbroker.settings import CurrentSettings, Settings
     from pykbroker.settings import Listener as Address
-    from pykbroker.settings import Settings
     from pykbroker_storage.log_directory import LogDirectory
 
 
@@ -25,6 +27,7 @@ class OwnController:
     """Opens the controller and registers the broker with it (`control_plane.ControlPlane`)."""
 
     controller: Controller
+    forwarding: RequestForwarding | None = None
 
     def __init__(
         self, settings: Settings, environment: Environment, cluster_id: str | None = None
@@ -62,11 +65,22 @@ class OwnController:
     def subscribe(self, deliver: Deliver) -> ClusterImage:
         return self.controller.subscribe(deliver)
 
+    def attach(
+        self,
+        partitions: Partitions,
+        current_settings: CurrentSettings,
+        current_image: Callable[[], ClusterImage],
+    ) -> None:
+        """Partitions have no other replicas."""
+
     async def serve(self) -> None:
         """The broker was unfenced by `join`: there are no clients before it accepts connections."""
 
     async def leave(self) -> None:
         """There is no other broker that could lead."""
+
+    async def detach(self) -> None:
+        """Without requests of clients there are no deltas."""
 
     async def close(self) -> None:
         if hasattr(self, "controller"):

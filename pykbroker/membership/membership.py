@@ -100,6 +100,7 @@ class Membership:
         self._state = Lifecycle(timing=timing, due_at=clock.monotonic())
         self._changed = asyncio.Event()
         self._watchers: list[asyncio.Event] = []
+        self._subscribers: list[Callable[[Lifecycle], None]] = []
         self._task: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
         """Why the task has ended, if it was not by a shutdown."""
@@ -113,9 +114,10 @@ class Membership:
     def phase(self) -> Phase:
         return self._state.phase
 
-    def is_fenced_at(self, now: float) -> bool:
-        """Returns whether a controller can have fenced this broker, at a monotonic time."""
-        return now >= self._state.session_ends_at
+    def subscribe(self, deliver: Callable[[Lifecycle], None]) -> None:
+        """Calls `deliver` with the present state and with each later one."""
+        self._subscribers.append(deliver)
+        deliver(self._state)
 
     # --- what the broker calls
 
@@ -286,6 +288,8 @@ class Membership:
             return
         if state.phase is not before.phase:
             log_transition(before, state)
+        for deliver in self._subscribers:
+            deliver(state)
         self._notify()
 
     def _notify(self) -> None:

@@ -173,12 +173,18 @@ class Partitions:
             self._topic_names[topic.id] = topic.name
             settings = None
             for partition in topic.partitions:
-                if self.node_id not in partition.replicas:
+                name = topic.name, partition.index
+                is_replica = self.node_id in partition.replicas
+                if not is_replica and name not in self._partitions:
+                    self._without_log.pop(name, None)
                     continue
-                is_new = (topic.name, partition.index) not in self._partitions
+                is_new = name not in self._partitions
                 try:
-                    settings = settings or self.topic_settings(image, topic.name)
-                    self.update_partition(topic, partition, settings)
+                    if is_replica:
+                        settings = settings or self.topic_settings(image, topic.name)
+                        self.update_partition(topic, partition, settings)
+                    else:
+                        self.remove_replica(topic, partition)
                 except Exception:  # logged and retried
                     if note_failure is None:
                         raise
@@ -198,6 +204,16 @@ class Partitions:
             if self.node_id in partition.replicas:
                 self.update_partition(topic, partition, self.topic_settings(image, name))
                 self._on_late_log()
+            else:
+                self.remove_replica(topic, partition)
+
+    def remove_replica(self, topic: TopicImage, image: PartitionImage) -> None:
+        """Deletes the log of a partition that a reassignment has moved to other brokers."""
+        known = self._partitions.get((topic.name, image.index))
+        if known is not None and known.topic_id == topic.id:
+            known.lead_or_follow(leadership_of(image))  # requests get NOT_LEADER_OR_FOLLOWER
+            logger.info("%s: this broker is no longer a replica; its log is deleted", known)
+        self.drop_partition(topic, image.index)
 
     def update_partition(
         self, topic: TopicImage, image: PartitionImage, settings: TopicSettings
@@ -205,8 +221,9 @@ class Partitions:
         name = (topic.name, image.index)
         known = self._partitions.get(name)
         if known is not None and known.topic_id == topic.id:
+            before = known.leadership
             known.lead_or_follow(leadership_of(image))
-            if self.observer is not None:
+            if self.observer is not None and known.leadership is not before:
                 self.observer.leadership_changed(known)
             return
         try:

@@ -99,14 +99,14 @@ class ReplicaFetcher:
 
     def follow(self, partition: Partition) -> None:
         """Begins to fetch a partition, or begins again in a later leader epoch."""
-        followed = FollowedPartition(partition, self.id.leader, self._clock)
-        known = self._followed.get(followed.key)
-        if known is not None and known.partition is partition and known.is_current:
-            return
+        key = partition.topic_id, partition.index
+        known = self._followed.get(key)
         if known is not None:
+            if known.partition is partition and known.is_current:
+                return
             known.is_ended = True
-        self._followed[followed.key] = followed
-        self._touched[followed.key] = None
+        self._followed[key] = FollowedPartition(partition, self.id.leader, self._clock)
+        self._touched[key] = None
         self._changed.set()
 
     def unfollow(self, key: PartitionKey) -> None:

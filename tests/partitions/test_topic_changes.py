@@ -95,3 +95,34 @@ def test_a_log_whose_topic_id_was_never_restored_is_deleted_with_its_topic(
     partitions.drop(first)
     assert (TOPIC, 0) not in directory
     directory.abandon()
+
+
+def test_the_log_of_a_partition_is_deleted_after_a_reassignment_to_other_brokers(
+    partitions: Partitions,
+) -> None:
+    image, ours = ClusterImage(cluster_id="c", controller_id=HERE), topic(b"1" * 16)
+    partitions.apply_metadata(image, [ours])
+    led = partitions.get(TOPIC, 0)
+    assert led is not None
+    moved = moved_away(ours)
+    for _ in range(2):  # the second time there is nothing to delete
+        partitions.apply_metadata(image, [moved])
+        assert partitions.get(TOPIC, 0) is None
+        assert (TOPIC, 0) not in partitions.directory
+        assert led.log.is_closed
+        assert not led.leads
+    partitions.directory.abandon()
+
+
+def moved_away(before: TopicImage) -> TopicImage:
+    (partition,) = before.partitions
+    after = PartitionImage(
+        index=0,
+        replicas=(2,),
+        in_sync=(2,),
+        leader=2,
+        leader_epoch=partition.leader_epoch + 1,
+        partition_epoch=partition.partition_epoch + 1,
+        directories=(bytes(16),),
+    )
+    return TopicImage(name=before.name, id=before.id, partitions=(after,))

@@ -19,6 +19,7 @@ from pykbroker.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from pykbroker.partitions.leadership import Leadership
 from pykbroker.partitions.partition_registry import Partitions, log_configuration
 from pykbroker.replication.cluster_view import ClusterView
 from pykbroker.replication.replica_fetchers import ReplicaFetchers
@@ -71,11 +72,25 @@ async def leading(directory: Path, **properties: object) -> AsyncIterator[Broker
 
 
 async def create(broker: Broker, name: str, partitions: int = 1, **configuration: str) -> None:
+    """Creates a topic; its partitions have a second replica on the follower."""
     given = {key.replace("_", "."): value for key, value in configuration.items()}
     await broker.controller.create_topics(
         [NewTopic(name=name, partitions=partitions, configuration=given)]
     )
     await until(lambda: broker.partitions.get(name, partitions - 1))
+    for index in range(partitions):
+        led = broker.partitions.get(name, index)
+        assert led is not None
+        before = led.leadership
+        led.lead_or_follow(
+            Leadership(
+                leader=LEADER,
+                leader_epoch=before.leader_epoch,
+                partition_epoch=before.partition_epoch + 1,
+                replicas=(LEADER, FOLLOWER),
+                in_sync=(LEADER,),
+            )
+        )
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pykbroker.partitions.admission import (
     AS_PRODUCED,
@@ -32,15 +32,11 @@ from pykbroker_storage.log import AppendResult
 from pykbroker_storage.producer import Duplicate
 
 if TYPE_CHECKING:
-    from pykbroker.generation import Generation
-    from pykbroker.partitions.flushing import Flushing
     from pykbroker.partitions.followers import Followers
     from pykbroker.partitions.in_sync import InSyncProposal, ProposalOutcome, RefusalEffect
     from pykbroker.partitions.leader_context import LeaderContext
     from pykbroker.partitions.leadership import Leadership
-    from pykbroker.partitions.off_loop import OffLoop
-    from pykbroker.partitions.waiting import WaitingRequests
-    from pykbroker.settings import TopicSettings
+    from pykbroker.partitions.led_replica import LedReplica
     from pykbroker_storage.log import Log
 
 logger = logging.getLogger(__name__)
@@ -48,31 +44,6 @@ logger = logging.getLogger(__name__)
 Appending: TypeAlias = "asyncio.Task[AppendResult | Refusal | RecordsRefused]"
 
 ACKS_ALL = -1
-
-
-class Replica(Protocol):
-    """The partition as its leader side uses it."""
-
-    topic: str
-    index: int
-    topic_id: bytes
-    node_id: int
-    log: Log
-    leadership: Leadership
-    settings: TopicSettings
-    high_watermark: int
-    waiting: WaitingRequests
-    flushing: Flushing
-    off_loop: OffLoop
-    generation: Generation
-
-    @property
-    def leads(self) -> bool: ...
-    @property
-    def min_in_sync(self) -> int: ...
-    @property
-    def settled_offset(self) -> int: ...
-    def set_high_watermark(self, offset: int) -> None: ...
 
 
 class Leader:
@@ -89,7 +60,7 @@ class Leader:
         "partition",
     )
 
-    def __init__(self, partition: Replica, context: LeaderContext) -> None:
+    def __init__(self, partition: LedReplica, context: LeaderContext) -> None:
         self.partition = partition
         self.context = context
         self.log: Log = partition.log
@@ -354,7 +325,6 @@ class Leader:
         followers, partition = self.followers, self.partition
         if followers is None:
             return
-        before = followers.progress[replica].log_end_offset
         followers.note_fetch(
             replica,
             fetch_offset=fetch_offset,
@@ -365,7 +335,7 @@ class Leader:
         )
         if replica not in followers.leadership.in_sync and followers.proposal is None:
             self.propose(followers.propose_to_add(replica, high_watermark=partition.high_watermark))
-        if fetch_offset != before:
+        if partition.high_watermark < self.log.log_end_offset:
             self.advance_high_watermark()
 
     def remove_lagging_followers(self) -> None:
@@ -381,6 +351,10 @@ class Leader:
     def propose(self, proposal: InSyncProposal | None) -> None:
         if proposal is not None and self.context.propose is not None:
             self.context.propose(self, proposal)
+
+    def is_pending(self, proposal: InSyncProposal) -> bool:
+        """Returns False after an outcome or newer metadata."""
+        return self.followers is not None and self.followers.proposal is proposal
 
     def settle_proposal(
         self, proposal: InSyncProposal, outcome: ProposalOutcome

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pykbroker.clock import Clock
     from pykbroker.metadata.image import BrokerImage
     from pykbroker.partitions.in_sync import InSyncProposal, ProposalOutcome, RefusalEffect
+    from pykbroker.partitions.leadership import Leadership
 
     class NamedPartition(Protocol):
         """The partition that a proposal is for."""
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
         topic: str
         topic_id: bytes
         index: int
+        leadership: Leadership
 
     class Proposer(Protocol):
         """The leader as the sender of proposals uses it."""
 
         @property
         def partition(self) -> NamedPartition: ...
+        def is_pending(self, proposal: InSyncProposal) -> bool: ...
         def settle_proposal(
             self, proposal: InSyncProposal, outcome: ProposalOutcome
         ) -> RefusalEffect | None: ...

@@ -8,6 +8,7 @@ from pykbroker.client.connection import Connection
 from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.client.errors import (
     ApiError,
+    ClientError,
     InvalidRequest,
     InvalidResponse,
     raise_if_error,
@@ -62,6 +63,10 @@ class BrokerConnection:
 
     async def close(self) -> None:
         await self._connection.close()
+
+    def fail(self, failure: ClientError) -> None:
+        """Closes the connection at once; requests in flight and later ones raise this error."""
+        self._connection.fail(failure)
 
     def offers(self, api: ApiKey) -> bool:
         return api in self._versions

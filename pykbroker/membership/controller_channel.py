@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pykbroker.client.connection import time_limit
 from pykbroker.client.connection_options import TIMEOUT_SECONDS
 from pykbroker.client.connection_pool import ConnectionPool
-from pykbroker.client.errors import ApiError, ClientError, InvalidRequest
+from pykbroker.client.errors import ApiError, ClientError, Disconnected, InvalidRequest
 from pykbroker.client.retries import Attempts
 from pykbroker.controller_access import ControllerUnavailable
 from pykbroker.membership.controller_quorum import ForeignCluster
@@ -17,6 +17,7 @@ from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
     from pykbroker.membership.controller_quorum import ControllerQuorum
+    from pykbroker.membership.quorum_view import QuorumLeader
     from pykbroker_protocol.message import Versions
 
 Answer = TypeVar("Answer", bound=Message)
@@ -39,6 +40,7 @@ class QuorumChannel:
         self._timeout_seconds = timeout_seconds
         self._pool = ConnectionPool(quorum.options)
         self._is_closed = False
+        quorum.on_new_leader(self._leave_others)
 
     async def request(
         self,
@@ -106,6 +108,12 @@ class QuorumChannel:
             self._quorum.lost(leader)
             return f"{leader.address} is not the active controller"
         return response
+
+    def _leave_others(self, leader: QuorumLeader) -> None:
+        """Ends requests to a leader that was deposed, which may hang; they are sent again."""
+        for connection in self._pool.connections:
+            if connection.address != leader.address:
+                connection.fail(Disconnected(f"{connection.address} is not the leader any longer"))
 
     async def close(self) -> None:
         """Closes the connections; requests raise ControllerUnavailable."""

@@ -17,7 +17,7 @@ from pykbroker_protocol.message import NO_VERSIONS, Versions
 from pykbroker_protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pykbroker.address import Address
     from pykbroker.client.connection_options import Connect
@@ -73,7 +73,7 @@ class ControllerQuorum:
         self._lost: QuorumLeader | None = None
         self._versions: tuple[QuorumLeader, Mapping[int, Versions]] | None = None
         self._throttle = LogThrottle(lines_max=1, period_seconds=LOG_PERIOD_SECONDS)
-        self._is_silent = True
+        self._on_new_leader: list[Callable[[QuorumLeader], None]] = []
 
     async def leader(self) -> QuorumLeader:
         """Returns the leader; asks all controllers, in rounds, until one of them names it.
@@ -90,6 +90,10 @@ class ControllerQuorum:
                     pause = min(2 * pause, BACKOFF_SECONDS_MAX)
         return leader
 
+    def on_new_leader(self, leave: Callable[[QuorumLeader], None]) -> None:
+        """Calls a function for each new leader, until the quorum is closed."""
+        self._on_new_leader.append(leave)
+
     def observed(
         self, leader_id: int, leader_epoch: int, endpoints: Iterable[tuple[int, Address]] = ()
     ) -> None:
@@ -103,6 +107,8 @@ class ControllerQuorum:
                 view.leader.address,
                 view.leader.epoch,
             )
+            for leave in self._on_new_leader:
+                leave(view.leader)
 
     def lost(self, leader: QuorumLeader) -> None:
         """The leader cannot be reached or has resigned: the next caller asks all controllers."""

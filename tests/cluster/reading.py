@@ -109,7 +109,8 @@ def expect_acknowledged_records_on_every_replica(cluster: Cluster, workload: Wor
 
 def _expect_stream(content: Content, stream: Stream) -> None:
     numbers = content.numbers_of(stream.id)
-    assert numbers == sorted(numbers), f"records of stream {stream.id} are out of order"
+    first = [*dict.fromkeys(numbers)]  # a late duplicate of a plain producer may be anywhere
+    assert first == sorted(first), f"records of stream {stream.id} are out of order"
     if stream.kind.is_idempotent:
         duplicated = [number for number, count in Counter(numbers).items() if count > 1]
         assert not duplicated, f"records of stream {stream.id} are duplicated: {duplicated[:5]}"

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from compat.cluster import Kind
 from compat.probe.allowed import read_allowed
 from compat.probe.comparison import compare, difference_lines
 from compat.sabotage.detection import FaultTrials
@@ -25,6 +26,7 @@ from compat.suite.brokers import (
     addresses_in,
     apache_kafka,
     broker_at,
+    moving_cluster,
     must_speak_kafka,
     pykbroker,
 )
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 Named = TypeVar("Named", "Scenario", "Fault")
 
+BROKERS_OF_A_CLUSTER = 3
 SUCCESS, FAILURE, USAGE_ERROR = 0, 1, 2
 
 
@@ -140,11 +143,20 @@ def _brokers(options: argparse.Namespace, stack: ExitStack, directory: Path) -> 
     if options.bootstrap:
         _reached(options.bootstrap)
         brokers.append(broker_at(options.bootstrap))
+    elif options.cluster:
+        brokers.append(stack.enter_context(moving_cluster(directory, _kinds(options.cluster))))
     elif not options.only_oracle:
         brokers.append(stack.enter_context(pykbroker(directory)))
     if options.oracle or options.only_oracle:
         brokers.append(stack.enter_context(apache_kafka(directory)))
     return brokers
+
+
+def _kinds(text: str) -> list[Kind]:
+    try:
+        return [Kind(it) for it in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--cluster {text}: {error}") from error
 
 
 def _reached(bootstrap: str) -> list[Address]:
@@ -280,6 +292,14 @@ def _parser() -> argparse.ArgumentParser:
     runs.set_defaults(command=run)
     runs.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="Test this running broker instead of PyKBroker"
+    )
+    runs.add_argument(
+        "--cluster",
+        nargs="?",
+        const=",".join([Kind.OWN] * BROKERS_OF_A_CLUSTER),
+        metavar="KIND,…",
+        help="Test a cluster whose leaders move in every scenario; KIND is own or apache "
+        "(default: %(const)s)",
     )
     runs.add_argument("--clients", metavar=CLIENTS_METAVAR, help=CLIENTS_HELP)
     runs.add_argument(

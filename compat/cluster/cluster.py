@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -65,6 +66,7 @@ class Cluster:
             node_id: self._node(directory / f"{kind}-{node_id}", node_id, kind, settings or {})
             for node_id, kind in kinds.items()
         }
+        self._reading = threading.Lock()
         self._metadata = CommittedMetadata(self.controller.metadata_log, cluster_id=CLUSTER_ID)
 
     def _node(
@@ -137,7 +139,8 @@ class Cluster:
 
     def image(self) -> ClusterImage:
         """Returns the committed metadata."""
-        return self._metadata.image()
+        with self._reading:
+            return self._metadata.image()
 
     def partition(self, topic: str, index: int = 0) -> PartitionImage:
         return self.image().topics[topic].partitions[index]
@@ -197,6 +200,18 @@ class Cluster:
             return not waiting
 
         self.wait_for(f"leaders of {topic} are the first of {assignment}", elected)
+
+    def move_leaders(self, prefix: str) -> None:
+        """Makes the next replica of each partition the leader, in all topics with the prefix."""
+        for name in [it for it in self.image().topics if it.startswith(prefix)]:
+            self.wait_until_in_sync(name)
+            rotated = {
+                it.index: (*it.replicas[1:], it.replicas[0])
+                for it in self.partitions(name)
+                if len(it.replicas) > 1
+            }
+            if rotated:
+                self.lead(name, rotated)
 
     def describe(self) -> str:
         """Returns brokers and partitions as text for failure reports."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compat.apache import ApacheKafka
+from compat.apache import ApacheKafka, WarmTools
 from compat.apache.apache_kafka import SINGLE_NODE
 from compat.apache.installation import KAFKA_VERSION
 from compat.broker_process import BrokerProcess
+from compat.cluster import Cluster
 from compat.suite.reference_client import ReferenceClient
 from compat.suite.timeout_factor import scaled
 from compat.wire import Closed, Wire
@@ -18,12 +20,22 @@ from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from compat.cluster import Kind
 
 Address = tuple[str, int]
 PORT_MAX = 65_535
 GREETING_SECONDS_MAX = 10.0
+# Coordinators stay on one broker while leaders of other topics move.
+INTERNAL_TOPICS = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+}
 PYKBROKER = "PyKBroker"
 APACHE = "Apache Kafka"
 
@@ -39,6 +51,8 @@ class Broker:
     """None if the suite did not start the broker."""
     data_dir: Path | None = None
     """None if the suite did not start the broker."""
+    move_leaders: Callable[[str], object] | None = None
+    """Moves the leaders of all topics with this prefix. None if a scenario keeps its leaders."""
     log: Callable[[], str] = lambda: ""
 
     def __str__(self) -> str:
@@ -71,6 +85,29 @@ def apache_kafka(directory: Path) -> Iterator[Broker]:
             restart=node.restart,
             data_dir=node.data_dir,
             log=node.log_tail,
+        )
+
+
+@contextmanager
+def moving_cluster(directory: Path, kinds: Sequence[Kind]) -> Iterator[Broker]:
+    """Starts brokers under a controller of Apache Kafka; leaders move while scenarios run."""
+    with (
+        WarmTools.open() as tools,
+        Cluster(
+            directory / "cluster",
+            dict(enumerate(kinds, start=1)),
+            tools=tools,
+            settings=INTERNAL_TOPICS,
+            controller_settings={**INTERNAL_TOPICS, "default.replication.factor": len(kinds)},
+        ) as cluster,
+    ):
+        counts = Counter(map(str, kinds))
+        yield Broker(
+            name=f"cluster of {', '.join(f'{count} {kind}' for kind, count in counts.items())}",
+            version="",
+            addresses=addresses_in(cluster.bootstrap),
+            move_leaders=cluster.move_leaders,
+            log=cluster.describe,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,16 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from compat.suite.recording import FRAME_BYTES_MAX, Frame, Recording
 from pykbroker.testing.recording.relay import SIZE, Passing
 from pykbroker.testing.recording.relay import Relay as PlainRelay
+from pykbroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from compat.sabotage.frame_change import FrameChange
-    from pykbroker_protocol.api_keys import ApiKey
 
 Address = tuple[str, int]
 
 _START_SECONDS: Final = 10.0
+
+MOVES_BEFORE: Final[dict[int, int]] = {ApiKey.PRODUCE: 1, ApiKey.FETCH: 2}
+"""Ordinal of the request before which leaders move. A first Fetch often finds all records."""
 
 
 class Relays:
@@ -41,9 +45,14 @@ class Relays:
         self._thread.join()
         self._loop.close()
 
-    def open(self, bootstrap: list[Address], frame_changes: tuple[FrameChange, ...] = ()) -> Relay:
+    def open(
+        self,
+        bootstrap: list[Address],
+        frame_changes: tuple[FrameChange, ...] = (),
+        move_leaders: Callable[[], object] | None = None,
+    ) -> Relay:
         """Opens the relay of a cell for these brokers and those in their metadata."""
-        opened = Opened(frame_changes)
+        opened = Opened(frame_changes, move_leaders)
         for address in bootstrap:
             self.run(opened.listen_for(address))
         return Relay(self, opened)
@@ -106,13 +115,40 @@ class Relay:
         self._relays.run(self._opened.close())
 
 
+class LeaderMoves:
+    """Moves the leaders of a cell's topics in the middle of its scenario.
+
+    The request is forwarded to the old leader after the move, so the client must find the new one.
+    """
+
+    def __init__(self, move: Callable[[], object] | None) -> None:
+        self._move = move
+        self._requests: Counter[int] = Counter()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def before(self, api_key: int) -> None:
+        """Moves the leaders if this is the request of its API before which they move."""
+        if self._move is None or api_key not in MOVES_BEFORE:
+            return
+        self._requests[api_key] += 1
+        is_due = self._requests[api_key] == MOVES_BEFORE[api_key]
+        async with self._one_at_a_time:  # also requests of other connections wait for the move
+            if is_due:
+                await asyncio.to_thread(self._move)
+
+
 class Opened(PlainRelay):
     """The relay of one cell, in the event loop of the relays."""
 
-    def __init__(self, frame_changes: tuple[FrameChange, ...]) -> None:
+    def __init__(
+        self,
+        frame_changes: tuple[FrameChange, ...],
+        move_leaders: Callable[[], object] | None,
+    ) -> None:
         super().__init__()
         self.frame_changes = frame_changes
         """Faults injected by `pykbroker-compat sabotage`."""
+        self.leader_moves = LeaderMoves(move_leaders)
         self.recording = Recording()
         self.cuts: list[Cut] = []
         self.cuts_done = 0
@@ -127,6 +163,8 @@ class Opened(PlainRelay):
         self._keep(passing)
 
     async def cut(self, passing: Passing, writer: asyncio.StreamWriter) -> bool:
+        if passing.is_request:
+            await self.leader_moves.before(passing.header.api_key)
         which = Which.REQUEST if passing.is_request else Which.RESPONSE
         for cut in self.cuts:
             if (cut.api_key, cut.which) == (passing.header.api_key, which):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
@@ -42,9 +43,10 @@ class ScenarioContext:
     relay: Relay
     deadline: float
     """On the monotonic clock."""
+    word: str
+    """In the names of all topics, groups and transactional ids of this run of the scenario."""
     shared_restart: SharedRestart | None = None
     has_restarted: bool = False
-    word: str = field(default_factory=lambda: secrets.token_hex(4))
     steps: list[Step] = field(default_factory=list)
     actors: list[Actor] = field(default_factory=list)
     reference: ReferenceClient = field(init=False)
@@ -144,11 +146,14 @@ def open_context(  # noqa: PLR0917 (the fields of the context)
     shared_restart: SharedRestart | None = None,
     frame_changes: tuple[FrameChange, ...] = (),
 ) -> ScenarioContext:
+    word = secrets.token_hex(4)
+    move_leaders = broker.move_leaders and partial(broker.move_leaders, f"compat-{word}-")
     return ScenarioContext(
         stock_client=stock_client,
         broker=broker,
         pool=pool,
-        relay=relays.open(broker.addresses, frame_changes),
+        relay=relays.open(broker.addresses, frame_changes, move_leaders),
+        word=word,
         deadline=time.monotonic() + scaled(timeout_seconds),
         shared_restart=shared_restart,
     )

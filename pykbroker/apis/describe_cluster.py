@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, NOT_ASKED
+from pykbroker.apis.reachability import controller_id
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -28,7 +29,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=controller_id(call),
         cluster_authorized_operations=(
             ALL_ON_A_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
         ),

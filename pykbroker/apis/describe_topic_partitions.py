@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.operations import ALL_ON_A_TOPIC
+from pykbroker.apis.reachability import NO_LEADER, Reachability
 from pykbroker.apis.slices import Slice, sliced
 from pykbroker.internal_topics import is_internal
 from pykbroker.metadata.topic_names import refuse_name
@@ -27,14 +29,12 @@ if TYPE_CHECKING:
         DescribeTopicPartitionsRequest,
     )
 
-NO_LEADER = -1
-
 
 @sliced
 def handle(
     request: DescribeTopicPartitionsRequest, call: Call
 ) -> Slices[DescribeTopicPartitionsResponse]:
-    count = Slice()
+    count, reachability = Slice(), Reachability(call)
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or call.node.image.topics)
     if cursor is not None:
@@ -58,7 +58,7 @@ def handle(
             return page(topics, Cursor(topic_name=name, partition_index=0))
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         shown = topic.partitions[first : first + left]
-        topics.append((yield from topic_row(topic, shown, count)))
+        topics.append((yield from topic_row(topic, shown, reachability, count)))
         left -= len(shown)
         if first + len(shown) < len(topic.partitions):
             return page(topics, Cursor(topic_name=name, partition_index=first + len(shown)))
@@ -88,9 +88,12 @@ def refused_row(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTo
 
 
 def topic_row(
-    topic: TopicImage, partitions: Sequence[PartitionImage], count: Slice
+    topic: TopicImage,
+    partitions: Sequence[PartitionImage],
+    reachability: Reachability,
+    count: Slice,
 ) -> Slices[DescribeTopicPartitionsResponseTopic]:
-    rows = yield from count.each(partition_row, partitions)
+    rows = yield from count.each(partial(partition_row, reachability), partitions)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -101,16 +104,19 @@ def topic_row(
     )
 
 
-def partition_row(partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
-    has_leader = partition.leader != NO_LEADER
+def partition_row(
+    reachability: Reachability, partition: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
+    """Unlike Metadata, a missing leader is no error, as in Apache Kafka."""
+    has_leader = reachability.error_of_leader(partition.leader) is ErrorCode.NONE
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.in_sync,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-        offline_replicas=(),
+        eligible_leader_replicas=partition.eligible,
+        last_known_elr=partition.last_known,
+        offline_replicas=reachability.offline_replicas(partition),
     )

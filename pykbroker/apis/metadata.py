@@ -5,9 +5,15 @@ A request for an unknown topic creates it if both the request and the broker all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pykbroker.apis.operations import ALL_ON_A_CLUSTER, ALL_ON_A_TOPIC, NOT_ASKED
+from pykbroker.apis.reachability import (
+    NO_LEADER,
+    Reachability,
+    controller_id,
+)
 from pykbroker.apis.slices import Slice, all_of, each, in_slices, sliced
 from pykbroker.controller_access import UNSET, NewTopic
 from pykbroker.internal_topics import is_internal
@@ -22,16 +28,19 @@ from pykbroker_protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.apis.node import Call
     from pykbroker.apis.slices import Slices
     from pykbroker.metadata.image import PartitionImage, TopicImage
     from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
+    PartitionRow: TypeAlias = Callable[[PartitionImage], MetadataResponsePartition]
+
 EMPTY_MEANS_ALL_BELOW_VERSION = 1
 NAMES_ONLY = (10, 11)
-NO_LEADER = -1
+LISTENER_ERROR_SINCE_VERSION = 6
+"""Older clients do not know LISTENER_NOT_FOUND."""
 
 
 @sliced
@@ -135,15 +144,16 @@ def answer(
         call.version < EMPTY_MEANS_ALL_BELOW_VERSION and not request.topics
     )
     operations = ALL_ON_A_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    parts = RowParts(operations, partial(partition_row, Reachability(call), call.version), count)
     if requests_all:
-        rows = (topic_row(it, operations, count) for it in list(image.topics.values()))
+        rows = (topic_row(it, parts) for it in list(image.topics.values()))
     else:
-        rows = (named_topic_row(it, call, refusals, operations, count) for it in requested.topics)
+        rows = (named_topic_row(it, call, refusals, parts) for it in requested.topics)
     topics = yield from all_of(rows)
     return MetadataResponse(
         brokers=broker_rows(call),
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=controller_id(call),
         topics=topics,
         cluster_authorized_operations=(
             ALL_ON_A_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
@@ -166,12 +176,16 @@ def broker_rows(call: Call) -> list[MetadataResponseBroker]:
     ]
 
 
+class RowParts(NamedTuple):
+    """What the rows of all topics of a response have in common."""
+
+    operations: int
+    partition_row: PartitionRow
+    progress: Slice
+
+
 def named_topic_row(
-    requested: MetadataRequestTopic,
-    call: Call,
-    refusals: dict[str, ErrorCode],
-    operations: int,
-    count: Slice,
+    requested: MetadataRequestTopic, call: Call, refusals: dict[str, ErrorCode], parts: RowParts
 ) -> Slices[MetadataResponseTopic]:
     image = call.node.image
     if requested.name is None or requested.topic_id != ZERO_UUID:
@@ -179,13 +193,13 @@ def named_topic_row(
     else:
         name, topic = requested.name, image.topics.get(requested.name)
     if topic is not None:
-        return (yield from topic_row(topic, operations, count))
-    if count.is_full():
+        return (yield from topic_row(topic, parts))
+    if parts.progress.is_full():
         yield
     if name is None:
-        return missing_row(None, requested.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, operations)
+        return missing_row(None, requested.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, parts.operations)
     code = refusals.get(name) or code_of_missing(name)
-    return missing_row(name, ZERO_UUID, code, operations)
+    return missing_row(name, ZERO_UUID, code, parts.operations)
 
 
 def code_of_missing(name: str) -> ErrorCode:
@@ -206,25 +220,52 @@ def missing_row(
     )
 
 
-def topic_row(topic: TopicImage, operations: int, count: Slice) -> Slices[MetadataResponseTopic]:
-    partitions = yield from count.each(partition_row, topic.partitions)
+def topic_row(topic: TopicImage, parts: RowParts) -> Slices[MetadataResponseTopic]:
+    partitions = yield from parts.progress.each(parts.partition_row, topic.partitions)
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=partitions,
-        topic_authorized_operations=operations,
+        topic_authorized_operations=parts.operations,
     )
 
 
-def partition_row(partition: PartitionImage) -> MetadataResponsePartition:
-    has_leader = partition.leader != NO_LEADER
+def partition_row(
+    reachability: Reachability, version: int, partition: PartitionImage
+) -> MetadataResponsePartition:
+    code = reachability.error_of_leader(partition.leader)
+    if version == 0:
+        return oldest_row(reachability, partition, code)
+    if code is ErrorCode.LISTENER_NOT_FOUND and version < LISTENER_ERROR_SINCE_VERSION:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=code,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=NO_LEADER if code else partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.in_sync,
+        offline_replicas=reachability.offline_replicas(partition),
+    )
+
+
+def oldest_row(
+    reachability: Reachability, partition: PartitionImage, code: ErrorCode
+) -> MetadataResponsePartition:
+    """Version 0 has only brokers that are live, and an error if one is missing."""
+    replicas = reachability.usable(partition.replicas)
+    in_sync = reachability.usable(partition.in_sync)
+    if code:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif len(replicas) < len(partition.replicas) or len(in_sync) < len(partition.in_sync):
+        code = ErrorCode.REPLICA_NOT_AVAILABLE
+    has_leader = code in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=partition.index,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        replica_nodes=replicas,
+        isr_nodes=in_sync,
     )

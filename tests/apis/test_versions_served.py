@@ -84,6 +84,7 @@ OF_MEANING = {
     "delete_topics.DISABLED_ERROR_SINCE_VERSION": 3,
     "joining_transactions.ABORTABLE_SINCE_VERSION": 11,  # KIP-890
     "joining_transactions.ADDED_SINCE_VERSION": 12,  # KIP-890
+    "metadata.LISTENER_ERROR_SINCE_VERSION": 6,
     "txn_offset_commit.ABORTABLE_SINCE": 4,  # KIP-890
     "txn_offset_commit.ADDED_HERE_SINCE": 5,  # KIP-890
 }

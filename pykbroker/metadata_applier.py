@@ -115,9 +115,14 @@ class MetadataApplier:
         )
 
     def load_coordinators(self) -> None:
-        """Loads coordinators of led partitions: at startup, and when a missing log opens later."""
+        """Loads coordinators of led partitions: at startup, and when a missing log opens later.
+
+        After a power loss, a broker that is alone repairs transactions from all of its logs. With
+        other brokers the logs are incomplete evidence, and replication has kept the records.
+        """
         has_transactions = self.image.partition_count(TRANSACTION_STATE) > 0
-        if has_transactions and not self.partitions.directory.was_clean:
+        is_alone = self.image.brokers.keys() <= {self.partitions.node_id}
+        if has_transactions and is_alone and not self.partitions.directory.was_clean:
             self.transactions.repair_losses()
         self.update_group_coordinator()
         self.update_transaction_coordinator()

@@ -53,6 +53,8 @@ def outcome(topic: str, index: int, call: Call, *, is_here: bool) -> ErrorCode:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not is_here:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if call.node.partitions.get(topic, index) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+    if call.node.partitions.get(topic, index) is not None:
+        return ErrorCode.NONE
+    if 0 <= index < call.node.image.partition_count(topic):
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.broker_loggers import BROKER_LOGGER_RESOURCE, described_loggers
@@ -44,6 +45,8 @@ def handle(request: DescribeConfigsRequest, call: Call) -> Slices[DescribeConfig
             yield
     return DescribeConfigsResponse(results=results)
 
+
+BROKER_ID = re.compile(r"[+-]?[0-9]{1,9}")
 
 RESOURCE_WEIGHT = 64
 """Elements that a resource counts for in a slice: all its properties are looked up."""
@@ -102,7 +105,11 @@ def described_topic(name: str, call: Call) -> Iterable[DescribedProperty] | Refu
 def described_broker(name: str, call: Call) -> Iterable[DescribedProperty] | Refusal:
     if not name:
         return describe_cluster_default(call.node.settings)
-    if name != str(call.node.node_id):
+    if BROKER_ID.fullmatch(name) is None:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    if int(name) != call.node.node_id:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {call.node.node_id} or empty string, "

@@ -113,6 +113,6 @@ def locate(key: str, key_type: int, call: Call) -> Located | Refusal:
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
     leader = topic.partitions[partition_of_name(key, len(topic.partitions))].leader
     broker = call.node.image.brokers.get(leader)
-    if broker is None or call.peer.listener not in broker.listeners:
+    if broker is None or broker.fenced or call.peer.listener not in broker.listeners:
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
     return Located(leader, *broker.listeners[call.peer.listener])

@@ -5,11 +5,7 @@ the reverse. Transactional ids are then compared with the producer epochs and op
 the data partitions led here (`after_loss`), before their coordinator serves requests. Open
 transactions whose producer id no coordinator knows are aborted when all coordinators are loaded.
 
-On a node that is alone all coordinators and data partitions are local. In a cluster a coordinator
-must query the leaders of data partitions (DescribeProducers) before it serves, and a leader must
-query all coordinators (ListTransactions) before it aborts for an unknown producer id. Until then a
-node looks only at partitions that it leads, and aborts for unknown producer ids only while it
-coordinates every partition of `__transaction_state`.
+Only a broker that is alone repairs: all coordinators and data partitions are local there.
 """
 
 from __future__ import annotations

@@ -13,11 +13,21 @@ import pytest
 from pykbroker.apis.reachability import LOST, MIGRATING, UNASSIGNED
 from pykbroker.metadata.image import PartitionImage, TopicImage
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from pykbroker_protocol.messages.describe_cluster import DescribeClusterRequest
+from pykbroker_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from pykbroker_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from pykbroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pykbroker_storage.filesystem import VolatileDisk
 from tests.apis.one_broker import Client, answer_of, broker_on
@@ -169,3 +179,58 @@ async def test_the_controller_of_a_cluster_is_a_random_live_broker(broker: Broke
     request = MetadataRequest(topics=(), allow_auto_topic_creation=False)
     found = {(await answer_of(Client(broker).ask(request, 12))).controller_id for _ in range(100)}
     assert found == {1, 3, 5}
+
+
+@pytest.mark.parametrize(
+    ("leader", "code"),
+    [
+        (1, NONE),
+        (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (3, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+async def test_a_coordinator_is_a_live_leader_with_the_listener_of_the_client(
+    broker: Broker, leader: int, code: ErrorCode
+) -> None:
+    place(broker, replicas=(1, 2, 3, 4), leader=leader)
+    image = broker.node.image
+    image.topics["__consumer_offsets"] = image.topics.pop("placed")
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
+    response = await answer_of(Client(broker).ask(request, 4))
+    (coordinator,) = response.coordinators
+    assert coordinator.error_code == code
+    assert coordinator.node_id == (-1 if code else leader)
+
+
+@pytest.mark.parametrize(
+    ("index", "code"),
+    [(0, ErrorCode.REPLICA_NOT_AVAILABLE), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+)
+async def test_the_directory_of_a_replica_on_another_broker_is_not_available(
+    broker: Broker, index: int, code: ErrorCode
+) -> None:
+    place(broker, replicas=(2,))
+    directory = AlterReplicaLogDir(
+        path=broker.directory.path,
+        topics=[AlterReplicaLogDirTopic(name="placed", partitions=[index])],
+    )
+    response = await answer_of(Client(broker).ask(AlterReplicaLogDirsRequest(dirs=[directory]), 2))
+    assert response.results[0].partitions[0].error_code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("2", "Unexpected broker id, expected 1 or empty string, but received 2"),
+        ("x", "Broker id must be an integer, but it is: x"),
+    ],
+)
+async def test_properties_of_another_broker_are_refused(
+    broker: Broker, name: str, message: str
+) -> None:
+    resource = DescribeConfigsResource(resource_type=4, resource_name=name, configuration_keys=None)
+    response = await answer_of(Client(broker).ask(DescribeConfigsRequest(resources=[resource]), 4))
+    (result,) = response.results
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)

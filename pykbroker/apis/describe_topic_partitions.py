@@ -107,7 +107,7 @@ def topic_row(
 def partition_row(
     reachability: Reachability, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    """Unlike Metadata, a missing leader is no error, as in Apache Kafka."""
+    """A missing leader has no error code here, as in Apache Kafka; Metadata has one."""
     has_leader = reachability.error_of_leader(partition.leader) is ErrorCode.NONE
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE,

@@ -177,7 +177,7 @@ def broker_rows(call: Call) -> list[MetadataResponseBroker]:
 
 
 class RowParts(NamedTuple):
-    """What the rows of all topics of a response have in common."""
+    """Common parts of the rows of all topics in a response."""
 
     operations: int
     partition_row: PartitionRow

@@ -155,7 +155,7 @@ class Broker:
             transactions=self.transactions,
             randomness=self.environment.randomness,
             generation=self.generation,
-            offer=self.environment.offer,
+            offer=self.control_plane.offer(self.environment.offer),
         )
         self.current_settings.subscribe("request handlers", self.node.configure)
         self.current_settings.subscribe("fast paths", lambda _: self.generation.advance())

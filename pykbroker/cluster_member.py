@@ -13,8 +13,10 @@ from pykbroker.control_plane import CannotJoin
 from pykbroker.controller_access import ControllerUnavailable
 from pykbroker.membership.controller_channel import QuorumChannel
 from pykbroker.membership.controller_quorum import ControllerQuorum, quorum_options
+from pykbroker.membership.directory_assignments import DirectoryAssignments
 from pykbroker.membership.features import (
     CORDONED_DIRECTORIES_LEVEL,
+    SERVED_BY_A_MEMBER,
     claimed_features,
     refuse_cluster,
 )
@@ -36,11 +38,12 @@ from pykbroker_protocol.messages.describe_cluster import (
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from pykbroker.apis.offer import Offer
     from pykbroker.environment import Environment
     from pykbroker.membership.applied_metadata import Deliver
-    from pykbroker.metadata.image import ClusterImage
+    from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
     from pykbroker.partitions.partition_registry import Partitions
     from pykbroker.settings import CurrentSettings, Settings
     from pykbroker.settings import Listener as Address
@@ -83,7 +86,10 @@ class ClusterMember:
         self._heartbeats = QuorumChannel(self._quorum)
         self._follower: MetadataFollower | None = None
         self._membership: Membership | None = None
-        self.forwarding = EnvelopeForwarding(self.channel, environment.clock)
+        self._forwarding_channel = QuorumChannel(self._quorum)
+        self.forwarding = EnvelopeForwarding(self._forwarding_channel, environment.clock)
+        self._assignments: DirectoryAssignments | None = None
+        self._current_image: Callable[[], ClusterImage] | None = None
         self._connect = environment.network.connect
         self._fetchers: ReplicaFetchers | None = None
         self._clean_epoch = UNKNOWN_BROKER_EPOCH
@@ -203,9 +209,23 @@ class ClusterMember:
             cordoned=cordoned,
         )
 
+    def offer(self, offer: Offer) -> Offer:
+        return offer._replace(features=SERVED_BY_A_MEMBER)
+
     def subscribe(self, deliver: Deliver) -> ClusterImage:
         assert self._follower is not None, "the broker has not joined"
-        return self._follower.subscribe(deliver)
+
+        async def deliver_and_check(delta: ImageDelta) -> None:
+            delivered = deliver(delta)
+            if delivered is not None:
+                await delivered
+            await self._check_directories(delta.topics.values())
+
+        return self._follower.subscribe(deliver_and_check)
+
+    async def _check_directories(self, topics: Iterable[TopicImage]) -> None:
+        if self._assignments is not None and self._current_image is not None:
+            await self._assignments.check(self._current_image(), topics)
 
     def attach(
         self,
@@ -222,6 +242,14 @@ class ClusterMember:
         )
         fetchers = ReplicaFetchers(view, partitions, clock=self._clock, connect=self._connect)
         self._fetchers = partitions.observer = fetchers
+        self._current_image = current_image
+        self._assignments = DirectoryAssignments(
+            self.channel,
+            self._clock,
+            broker_id=self._settings.node_id,
+            broker_epoch=lambda: self.membership.broker_epoch,
+            directory_id=partitions.directory.directory_id,
+        )
         current_settings.subscribe("replication", fetchers.configure)
         context = partitions.leader_context
         context.brokers = current_image().brokers
@@ -233,6 +261,8 @@ class ClusterMember:
         self.membership.subscribe(update)
 
     async def serve(self) -> None:
+        if self._current_image is not None:
+            await self._check_directories(list(self._current_image().topics.values()))
         try:
             await self.membership.until_unfenced()
         except RegistrationRefused as failure:
@@ -263,6 +293,8 @@ class ClusterMember:
             await self._follower.close()
         if self._fetchers is not None:
             await self._fetchers.close()
+        if self._assignments is not None:
+            await self._assignments.close()
 
     async def close(self) -> None:
         await self.detach()
@@ -270,5 +302,6 @@ class ClusterMember:
         if self._membership is not None:
             await self._membership.close()
         await self._heartbeats.close()
+        await self._forwarding_channel.close()
         await self.channel.close()
         await self._quorum.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from pykbroker.apis.offer import Offer
     from pykbroker.controller_access import ControllerAccess, RequestForwarding
     from pykbroker.metadata.image import ClusterImage, ImageDelta
     from pykbroker.partitions.partition_registry import Partitions
@@ -30,6 +31,10 @@ class ControlPlane(Protocol):
     @property
     def controller(self) -> ControllerAccess:
         """Commands to the active controller. Defined after `join`."""
+        ...
+
+    def offer(self, offer: Offer) -> Offer:
+        """Returns the offer with the features that the registration claims."""
         ...
 
     async def cluster_id(self, directory: str) -> str:

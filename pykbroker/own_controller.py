@@ -13,6 +13,7 @@ from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pykbroker.apis.offer import Offer
     from pykbroker.controller.controller import Deliver
     from pykbroker.controller_access import RequestForwarding
     from pykbroker.environment import Environment
@@ -37,6 +38,9 @@ class OwnController:
         self._cluster_id = cluster_id
         self._environment = environment
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
+
+    def offer(self, offer: Offer) -> Offer:
+        return offer
 
     async def cluster_id(self, directory: str) -> str:
         """Returns the stated id, the id in `meta.properties`, or a new one."""

@@ -43,7 +43,7 @@ class Replica(NamedTuple):
     """A replica of this broker."""
 
     topic_id: bytes
-    index: int
+    partition: int
 
 
 def is_misplaced(partition: PartitionImage, node_id: int, directory_id: bytes) -> bool:
@@ -76,8 +76,8 @@ def still_misplaced(
     topic = image.topics_by_id.get(replica.topic_id)
     return (
         topic is not None
-        and replica.index < len(topic.partitions)
-        and is_misplaced(topic.partitions[replica.index], node_id, directory_id)
+        and replica.partition < len(topic.partitions)
+        and is_misplaced(topic.partitions[replica.partition], node_id, directory_id)
     )
 
 
@@ -86,7 +86,7 @@ def assignment_request(
 ) -> AssignReplicasToDirsRequest:
     indexes: dict[bytes, list[int]] = {}
     for it in replicas:
-        indexes.setdefault(it.topic_id, []).append(it.index)
+        indexes.setdefault(it.topic_id, []).append(it.partition)
     topics = [
         TopicData(
             topic_id=topic_id, partitions=[PartitionData(partition_index=it) for it in partitions]

@@ -26,7 +26,7 @@ class ScriptedChannel:
         timeout_seconds: float | None = None,
     ) -> Any:
         assert version_max is None
-        assert timeout_seconds
+        assert timeout_seconds is None or timeout_seconds > 0
         self.requests.append(request)
         if not self.outcomes:
             await asyncio.Event().wait()

@@ -120,8 +120,8 @@ class Lifecycle:
     lapsed_at: float = NO_SESSION
     """When the broker found itself fenced; metadata must be newer before it leads again."""
     registered_at: float = NO_SESSION
-    urgent_at: float = NO_SESSION
-    """When the broker changed in a way that the controller must know without delay."""
+    is_urgent: bool = False
+    """The broker has changed since its last heartbeat, and the controller must know it at once."""
     is_ready: bool = False
     """The partitions are open and clients are accepted."""
     offline_directories: frozenset[bytes] = frozenset()
@@ -256,6 +256,11 @@ def has_registration_timed_out(state: Lifecycle, now: float) -> bool:
     return since is not None and now >= since + state.timing.initial_registration
 
 
+def sent(state: Lifecycle) -> Lifecycle:
+    """A heartbeat with the present state is sent; later changes are not in it."""
+    return replace(state, is_urgent=False)
+
+
 def answered(
     state: Lifecycle,
     *,
@@ -272,7 +277,7 @@ def answered(
         if should_shut_down:
             return moved(state, Event.SHUTDOWN_GRANTED)
         pause = min(pause, LEAVE_POLL_SECONDS)
-    due_at = now if state.urgent_at >= sent_at else max(now, sent_at + pause)
+    due_at = now if state.is_urgent else max(now, sent_at + pause)
     state = replace(state, failures=0, due_at=due_at)
     if is_fenced:
         was_unfenced = state.phase is Phase.UNFENCED
@@ -316,4 +321,4 @@ def stopping(state: Lifecycle, now: float) -> Lifecycle:
 
 def urgent(state: Lifecycle, now: float) -> Lifecycle:
     """Sends the next request at once, also after one that is being answered."""
-    return replace(state, urgent_at=now, due_at=min(state.due_at, now))
+    return replace(state, is_urgent=True, due_at=min(state.due_at, now))

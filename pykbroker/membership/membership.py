@@ -30,6 +30,7 @@ from pykbroker.membership.lifecycle import (
     refused,
     registered,
     rejected,
+    sent,
     stopping,
 )
 from pykbroker_protocol.errors import ErrorCode
@@ -193,10 +194,10 @@ class Membership:
             self._notify()
 
     async def _register(self, request: Registration) -> None:
-        sent = self._registration.replace(previous_broker_epoch=request.previous_epoch)
+        message = self._registration.replace(previous_broker_epoch=request.previous_epoch)
         try:
             response = await self._channel.request(
-                sent, BrokerRegistrationResponse, timeout_seconds=REGISTRATION_TIMEOUT_SECONDS
+                message, BrokerRegistrationResponse, timeout_seconds=REGISTRATION_TIMEOUT_SECONDS
             )
         except ControllerUnavailable as failure:
             logger.debug("membership: registration failed (%s); retrying", failure)
@@ -209,7 +210,7 @@ class Membership:
         self._move(registered(self._state, response.broker_epoch, now))
         logger.info(
             "membership: registered broker %d (epoch %d); it is fenced until it is ready",
-            sent.broker_id,
+            message.broker_id,
             response.broker_epoch,
         )
 
@@ -246,6 +247,7 @@ class Membership:
             offline_log_dirs=sorted(request.offline_directories),
             cordoned_log_dirs=None if cordoned is None else sorted(cordoned),
         )
+        self._move(sent(self._state))
         timeout = min(self._state.timing.session / 2, HEARTBEAT_TIMEOUT_SECONDS_MAX)
         try:
             response = await self._channel.request(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer", bound=Message)
 
-_LISTS_OF_OUTCOMES: Final = ("topics", "results", "responses")
+_LISTS_OF_OUTCOMES: Final = ("topics", "results", "responses", "entries")
 """Responses without an error of their own have one in each element of such a list."""
 
 

@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 from pykbroker.control_plane import CannotJoin
 from pykbroker.controller_access import ControllerUnavailable
+from pykbroker.member_replication import MemberReplication
 from pykbroker.membership.controller_channel import QuorumChannel
 from pykbroker.membership.controller_quorum import ControllerQuorum, quorum_options
-from pykbroker.membership.directory_assignments import DirectoryAssignments
 from pykbroker.membership.features import (
     CORDONED_DIRECTORIES_LEVEL,
     SERVED_BY_A_MEMBER,
     claimed_features,
     refuse_cluster,
 )
-from pykbroker.membership.lifecycle import UNKNOWN_EPOCH, Lifecycle, Metadata, Timing
+from pykbroker.membership.lifecycle import UNKNOWN_EPOCH, Metadata, Timing
 from pykbroker.membership.membership import Membership, RegistrationRefused
 from pykbroker.membership.metadata_follower import CannotFollowMetadata, MetadataFollower
 from pykbroker.membership.quorum_view import view_of_settings
 from pykbroker.membership.remote_controller import RemoteController
 from pykbroker.membership.request_forwarding import EnvelopeForwarding
 from pykbroker.metadata.features import METADATA_VERSION
-from pykbroker.replication.cluster_view import ClusterView
-from pykbroker.replication.replica_fetchers import ReplicaFetchers
 from pykbroker.wiring import cluster_id_in
 from pykbroker_protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from pykbroker_protocol.messages.describe_cluster import (
@@ -38,12 +36,12 @@ from pykbroker_protocol.messages.describe_cluster import (
 from pykbroker_storage.directory_files import UNKNOWN_BROKER_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pykbroker.apis.offer import Offer
     from pykbroker.environment import Environment
     from pykbroker.membership.applied_metadata import Deliver
-    from pykbroker.metadata.image import ClusterImage, ImageDelta, TopicImage
+    from pykbroker.metadata.image import ClusterImage, ImageDelta
     from pykbroker.partitions.partition_registry import Partitions
     from pykbroker.settings import CurrentSettings, Settings
     from pykbroker.settings import Listener as Address
@@ -72,8 +70,7 @@ class ClusterMember:
     ) -> None:
         """`on_failure` receives the reason why this broker can no longer be a member."""
         self._settings = settings
-        self._clock = environment.clock
-        self._randomness = environment.randomness
+        self._environment = environment
         self._stated_cluster_id = cluster_id
         options = quorum_options(
             settings,
@@ -88,10 +85,8 @@ class ClusterMember:
         self._membership: Membership | None = None
         self._forwarding_channel = QuorumChannel(self._quorum)
         self.forwarding = EnvelopeForwarding(self._forwarding_channel, environment.clock)
-        self._assignments: DirectoryAssignments | None = None
-        self._current_image: Callable[[], ClusterImage] | None = None
-        self._connect = environment.network.connect
-        self._fetchers: ReplicaFetchers | None = None
+        self._replication_channel = QuorumChannel(self._quorum)
+        self._replication: MemberReplication | None = None
         self._clean_epoch = UNKNOWN_BROKER_EPOCH
         self._on_failure = on_failure
         self._watching: asyncio.Task[None] | None = None
@@ -173,7 +168,7 @@ class ClusterMember:
         registration = BrokerRegistrationRequest(
             broker_id=node_id,
             cluster_id=follower.image.cluster_id,
-            incarnation_id=self._randomness.uuid_bytes(),
+            incarnation_id=self._environment.randomness.uuid_bytes(),
             listeners=[
                 Listener(name=it.name, host=it.host, port=it.port, security_protocol=PLAINTEXT)
                 for it in addresses
@@ -205,7 +200,7 @@ class ClusterMember:
                 heartbeat=settings.broker_heartbeat_interval_ms / 1000,
                 initial_registration=settings.initial_broker_registration_timeout_ms / 1000,
             ),
-            clock=self._clock,
+            clock=self._environment.clock,
             cordoned=cordoned,
         )
 
@@ -219,13 +214,10 @@ class ClusterMember:
             delivered = deliver(delta)
             if delivered is not None:
                 await delivered
-            await self._check_directories(delta.topics.values())
+            if self._replication is not None:
+                await self._replication.check_directories(delta.topics.values())
 
         return self._follower.subscribe(deliver_and_check)
-
-    async def _check_directories(self, topics: Iterable[TopicImage]) -> None:
-        if self._assignments is not None and self._current_image is not None:
-            await self._assignments.check(self._current_image(), topics)
 
     def attach(
         self,
@@ -233,36 +225,18 @@ class ClusterMember:
         current_settings: CurrentSettings,
         current_image: Callable[[], ClusterImage],
     ) -> None:
-        """Starts to follow leaders, and keeps the state that leaders use up to date."""
-        view = ClusterView(
-            node_id=self._settings.node_id,
-            current_settings=lambda: current_settings.value,
+        self._replication = MemberReplication(
+            partitions,
+            self.membership,
+            self._replication_channel,
+            environment=self._environment,
+            current_settings=current_settings,
             current_image=current_image,
-            current_broker_epoch=lambda: self.membership.broker_epoch,
         )
-        fetchers = ReplicaFetchers(view, partitions, clock=self._clock, connect=self._connect)
-        self._fetchers = partitions.observer = fetchers
-        self._current_image = current_image
-        self._assignments = DirectoryAssignments(
-            self.channel,
-            self._clock,
-            broker_id=self._settings.node_id,
-            broker_epoch=lambda: self.membership.broker_epoch,
-            directory_id=partitions.directory.directory_id,
-        )
-        current_settings.subscribe("replication", fetchers.configure)
-        context = partitions.leader_context
-        context.brokers = current_image().brokers
-
-        def update(state: Lifecycle) -> None:
-            context.own_epoch = state.broker_epoch
-            context.session_ends_at = state.session_ends_at
-
-        self.membership.subscribe(update)
 
     async def serve(self) -> None:
-        if self._current_image is not None:
-            await self._check_directories(list(self._current_image().topics.values()))
+        if self._replication is not None:
+            await self._replication.check_directories()
         try:
             await self.membership.until_unfenced()
         except RegistrationRefused as failure:
@@ -291,10 +265,9 @@ class ClusterMember:
             self._watching.cancel()
         if self._follower is not None:
             await self._follower.close()
-        if self._fetchers is not None:
-            await self._fetchers.close()
-        if self._assignments is not None:
-            await self._assignments.close()
+        if self._replication is not None:
+            await self._replication.close()
+            self._replication = None
 
     async def close(self) -> None:
         await self.detach()
@@ -303,5 +276,6 @@ class ClusterMember:
             await self._membership.close()
         await self._heartbeats.close()
         await self._forwarding_channel.close()
+        await self._replication_channel.close()
         await self.channel.close()
         await self._quorum.close()

@@ -102,6 +102,7 @@ class Settings(FrozenValues):
     metadata_log_dir: str | None
     broker_session_timeout_ms: int
     broker_heartbeat_interval_ms: int
+    replica_lag_time_max_ms: int
     initial_broker_registration_timeout_ms: int
     controlled_shutdown_enable: bool
     max_connections: int

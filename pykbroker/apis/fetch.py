@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pykbroker_protocol.messages.fetch import FetchRequest
 
 REPLICA_STATE_SINCE_VERSION = 15
-DEBUGGING_REPLICA = -2
-"""Used by Apache Kafka's replica verification tool, which reads up to the log end."""
+FOLLOWERS_SERVE_SINCE_VERSION = 11
+"""Earlier consumers expect that only leaders serve them (KIP-392)."""
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
@@ -79,8 +79,8 @@ def new_operation(
 ) -> FetchOperation:
     replica_id = replica_of(request, call.version)
     if replica_id < 0:
-        reader = Reader.FOLLOWER if replica_id == DEBUGGING_REPLICA else Reader.CONSUMER
-        return FetchOperation(request, call, session, reader)
+        needs_leader = call.version < FOLLOWERS_SERVE_SINCE_VERSION
+        return FetchOperation(request, call, session, Reader.CONSUMER, needs_leader=needs_leader)
     from pykbroker.apis.follower_fetch import FollowerFetch  # noqa: PLC0415 - only in a cluster
 
     return FollowerFetch(request, call, session, replica_id)

@@ -79,6 +79,7 @@ class FetchOperation:
         "call",
         "is_first",
         "isolation",
+        "needs_leader",
         "reader",
         "request",
         "results",
@@ -88,7 +89,13 @@ class FetchOperation:
     )
 
     def __init__(
-        self, request: FetchRequest, call: Call, session: FetchSession | None, reader: Reader
+        self,
+        request: FetchRequest,
+        call: Call,
+        session: FetchSession | None,
+        reader: Reader,
+        *,
+        needs_leader: bool,
     ) -> None:
         self.request = request
         self.call = call
@@ -98,6 +105,7 @@ class FetchOperation:
         self.bytes_min = min(request.min_bytes, self.bytes_max)
         self.isolation = Isolation(request.isolation_level & 1)
         self.reader = reader
+        self.needs_leader = needs_leader
         self.reset()
 
     def reset(self) -> None:
@@ -180,7 +188,7 @@ class FetchOperation:
         )
         if self.resolve(key) is not partition:  # deleted meanwhile
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return partition.epoch_refusal(requested.current_leader_epoch) or outcome
+        return self.epoch_refusal(partition, requested) or outcome
 
     def resolve(self, key: PartitionKey) -> Partition | Refusal:
         partitions = self.call.node.partitions
@@ -197,7 +205,7 @@ class FetchOperation:
     def read(
         self, partition: Partition, requested: FetchPartition
     ) -> Fetched | Refusal | EpochEndOffset:
-        refusal = partition.epoch_refusal(max(NO_EPOCH, requested.current_leader_epoch))
+        refusal = self.epoch_refusal(partition, requested)
         if refusal is not None:
             return refusal
         if requested.last_fetched_epoch >= 0:
@@ -212,6 +220,10 @@ class FetchOperation:
             first_batch_whole=self.is_first,
             reader=self.reader,
         )
+
+    def epoch_refusal(self, partition: Partition, requested: FetchPartition) -> Refusal | None:
+        epoch = max(NO_EPOCH, requested.current_leader_epoch)
+        return partition.epoch_refusal(epoch, needs_leader=self.needs_leader)
 
     def bytes_for(self, requested: FetchPartition) -> int:
         return max(0, min(requested.partition_max_bytes, self.bytes_left))

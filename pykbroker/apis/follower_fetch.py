@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.apis.fetch_operation import NO_EPOCH, FetchOperation
+from pykbroker.apis.fetch_operation import FetchOperation
 from pykbroker.partitions.isolation import Reader
 from pykbroker.partitions.reading import read
 from pykbroker_protocol.errors import ErrorCode, Refusal
@@ -30,7 +30,7 @@ class FollowerFetch(FetchOperation):
     def __init__(
         self, request: FetchRequest, call: Call, session: FetchSession | None, replica: int
     ) -> None:
-        super().__init__(request, call, session, Reader.FOLLOWER)
+        super().__init__(request, call, session, Reader.FOLLOWER, needs_leader=True)
         self.replica = replica
         self.broker_epoch = request.replica_state.replica_epoch
         self.is_noted = False
@@ -42,7 +42,7 @@ class FollowerFetch(FetchOperation):
         """Reads after it has noted the progress, so that the response has the new watermark."""
         leader, offset = partition.leader, requested.fetch_offset
         epoch = requested.current_leader_epoch
-        refusal = partition.epoch_refusal(max(NO_EPOCH, epoch)) or leader.refusal_of_fetch(
+        refusal = self.epoch_refusal(partition, requested) or leader.refusal_of_fetch(
             self.replica, self.broker_epoch, names_leader_epoch=epoch >= 0
         )
         if refusal is not None:

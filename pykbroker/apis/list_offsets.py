@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_OFFSET = NO_TIMESTAMP = NO_EPOCH = -1
-DEBUGGING_REPLICA = -2
+CONSUMER, DEBUGGING_REPLICA = -1, -2
+"""Replica ids of clients; the second one is that of Kafka's replica verification tool."""
 EPOCHS_SINCE_VERSION = 4
+OFFSET_NOT_AVAILABLE_SINCE_VERSION = 5
 NOT_FOUND = TimedOffset(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 Rows: TypeAlias = dict[int, ListOffsetsPartitionResponse]
@@ -140,12 +142,16 @@ def answer(
     partition = call.node.partitions.get(topic, index)
     if partition is None:
         return refused(index, call.node.error_without_replica(topic, index))
-    refusal = partition.epoch_refusal(requested.current_leader_epoch)
+    refusal = partition.epoch_refusal(
+        requested.current_leader_epoch, needs_leader=request.replica_id != DEBUGGING_REPLICA
+    )
     if refusal is not None:
         return refused(index, refusal.code)
     if timestamp < 0 and not is_supported(timestamp, call.version):
         return refused(index, ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == SpecialTimestamp.LATEST:
+        if not is_available(partition, request):
+            return refused(index, not_available(call))
         at = TimedOffset(
             latest(partition, request), NO_TIMESTAMP, partition.leadership.leader_epoch
         )
@@ -179,6 +185,8 @@ async def look_up(
         )
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None or found.offset >= latest(partition, request):
+        if not is_available(partition, request):
+            return refused(index, not_available(call))
         found = NOT_FOUND
     return response_row(index, found, call)
 
@@ -199,11 +207,22 @@ def is_supported(timestamp: int, version: int) -> bool:
 
 
 def latest(partition: Partition, request: ListOffsetsRequest) -> int:
-    if request.replica_id == DEBUGGING_REPLICA:
+    if request.replica_id != CONSUMER:
         return partition.log.log_end_offset
     if request.isolation_level == Isolation.READ_COMMITTED:
         return partition.last_stable_offset
     return partition.high_watermark
+
+
+def is_available(partition: Partition, request: ListOffsetsRequest) -> bool:
+    return request.replica_id != CONSUMER or partition.offsets_are_known
+
+
+def not_available(call: Call) -> ErrorCode:
+    """Returns the error that makes a client retry (KIP-207)."""
+    if call.version >= OFFSET_NOT_AVAILABLE_SINCE_VERSION:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def epoch_at_start(partition: Partition) -> int:

@@ -335,8 +335,15 @@ class Leader:
         )
         if replica not in followers.leadership.in_sync and followers.proposal is None:
             self.propose(followers.propose_to_add(replica, high_watermark=partition.high_watermark))
+        if partition.waiting.deletions:
+            partition.waiting.complete_deletions(self.low_watermark)
         if partition.high_watermark < self.log.log_end_offset:
             self.advance_high_watermark()
+
+    @property
+    def low_watermark(self) -> int:
+        start_offset, followers = self.log.log_start_offset, self.followers
+        return start_offset if followers is None else followers.low_watermark(start_offset)
 
     def remove_lagging_followers(self) -> None:
         """Proposes an in-sync set without followers that lag; called periodically."""

@@ -150,6 +150,11 @@ class Partition:
         log.producers.advance_high_watermark(self.high_watermark)
         self.generation.advance()
 
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset of the live replicas, while this broker leads."""
+        return self.leader.low_watermark
+
     def count_for_fetches(self, committed_before: int, stable_before: int) -> None:
         """Counts the bytes that have become readable for waiting fetches."""
         committed = self.bytes_between(committed_before, self.high_watermark)
@@ -192,6 +197,14 @@ class Partition:
         return self.bytes_between(offset, self.end_for(reader, isolation, self.last_stable_offset))
 
     @property
+    def offsets_are_known(self) -> bool:
+        """False for a new leader until its high watermark reaches its epoch's start (KIP-207).
+
+        Until then committed records may be above the high watermark.
+        """
+        return self.high_watermark >= self.leader.epoch_start_offset or not self.leads
+
+    @property
     def last_stable_offset(self) -> int:
         return last_stable_offset(
             self.log.producers.first_unstable_offset,
@@ -201,14 +214,16 @@ class Partition:
 
     # --- leadership
 
-    def epoch_refusal(self, current_leader_epoch: int) -> Refusal | None:
+    def epoch_refusal(
+        self, current_leader_epoch: int, *, needs_leader: bool = True
+    ) -> Refusal | None:
         """Returns the error if this replica has another leader epoch or is a follower (KIP-320)."""
         leadership = self.leadership
         if current_leader_epoch not in (NO_EPOCH, leadership.leader_epoch):
             if current_leader_epoch < leadership.leader_epoch:
                 return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
             return Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if leadership.leader != self.node_id:
+        if needs_leader and leadership.leader != self.node_id:
             return Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return None
 

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 class WaitingRequests:
     """The requests that wait for one partition."""
 
-    __slots__ = ("commits", "fetches", "follower_fetches")
+    __slots__ = ("commits", "deletions", "fetches", "follower_fetches")
 
     def __init__(self) -> None:
         self.fetches: dict[FetchWait, None] = {}
         """Consumers, in the order of their arrival."""
         self.follower_fetches: dict[FetchWait, None] = {}
         self.commits: list[CommitWait] = []
+        self.deletions: list[CommitWait] = []
+        """DeleteRecords that wait for the log start offsets of followers."""
 
     def bytes_arrived(self, *, committed: int, stable: int) -> None:
         """Counts bytes below the high watermark and below the last stable offset."""
@@ -48,10 +50,17 @@ class WaitingRequests:
     def complete_commits(self, high_watermark: int, outcome: ErrorCode) -> None:
         self.commits[:] = [it for it in self.commits if not it.complete_at(high_watermark, outcome)]
 
+    def complete_deletions(self, low_watermark: int) -> None:
+        self.deletions[:] = [
+            it for it in self.deletions if not it.complete_at(low_watermark, ErrorCode.NONE)
+        ]
+
     def fail_commits(self, code: ErrorCode) -> None:
-        for commit in self.commits:
-            commit.complete(code)
+        """Completes waits for followers with an error, because they no longer fetch from here."""
+        for wait in (*self.commits, *self.deletions):
+            wait.complete(code)
         self.commits.clear()
+        self.deletions.clear()
 
 
 class ReplicaState(Protocol):
@@ -64,6 +73,8 @@ class ReplicaState(Protocol):
     def leads(self) -> bool: ...
     @property
     def outcome_of_commit(self) -> ErrorCode: ...
+    @property
+    def low_watermark(self) -> int: ...
 
 
 class FetchWait:
@@ -115,7 +126,7 @@ async def wait_for_bytes(
 
 
 class CommitWait:
-    """An append with acks=all that waits until the high watermark has passed its records."""
+    """A request that waits until a watermark of all replicas reaches an offset."""
 
     __slots__ = ("done", "offset")
 
@@ -123,8 +134,8 @@ class CommitWait:
         self.offset = offset
         self.done = done
 
-    def complete_at(self, high_watermark: int, outcome: ErrorCode) -> bool:
-        if high_watermark < self.offset:
+    def complete_at(self, watermark: int, outcome: ErrorCode) -> bool:
+        if watermark < self.offset:
             return False
         self.complete(outcome)
         return True
@@ -147,12 +158,29 @@ async def wait_for_commit(
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.high_watermark >= offset:
         return partition.outcome_of_commit
+    return await wait_in(partition.waiting.commits, offset, seconds_max, clock=clock)
+
+
+async def wait_for_deletion(
+    partition: ReplicaState, offset: int, seconds_max: float, *, clock: Clock
+) -> ErrorCode:
+    """Waits until the low watermark has reached an offset; returns errors as `wait_for_commit`."""
+    if not partition.leads:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if partition.low_watermark >= offset:
+        return ErrorCode.NONE
+    return await wait_in(partition.waiting.deletions, offset, seconds_max, clock=clock)
+
+
+async def wait_in(
+    waits: list[CommitWait], offset: int, seconds_max: float, *, clock: Clock
+) -> ErrorCode:
     wait = CommitWait(offset, asyncio.get_running_loop().create_future())
-    partition.waiting.commits.append(wait)
+    waits.append(wait)
     timer = clock.expire_later(seconds_max, wait.complete, ErrorCode.REQUEST_TIMED_OUT)
     try:
         return await wait.done
     finally:
         timer.cancel()
-        if wait in partition.waiting.commits:
-            partition.waiting.commits.remove(wait)
+        if wait in waits:
+            waits.remove(wait)

@@ -31,6 +31,9 @@ async def check_once(partitions: Iterable[Partition]) -> None:
     for position, partition in enumerate(partitions, 1):
         if partition.leads:
             partition.leader.remove_lagging_followers()
-            partition.commit()  # a follower outside the set may have held it back until now
+            # A follower that is no longer live or caught up may have held back both watermarks.
+            partition.commit()
+            if partition.waiting.deletions:
+                partition.waiting.complete_deletions(partition.low_watermark)
         if position % PARTITIONS_PER_SLICE == 0:
             await asyncio.sleep(0)

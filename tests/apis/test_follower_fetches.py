@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from pykbroker_protocol.messages.fetch import EpochEndOffset
 from tests.apis.one_broker import TIMEOUT_SECONDS, Client, answer_of
 from tests.apis.replicated_partition import (
@@ -19,11 +24,13 @@ from tests.apis.replicated_partition import (
     only,
     replicated,
 )
+from tests.apis.request_builders import offsets_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NONE = ErrorCode.NONE
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 ALL = -1
 REPLICATION_VERSIONS = (12, 13, 14, 15, 16, 17, 18)
 HOUR_MS = 3_600_000
@@ -225,3 +232,102 @@ async def test_leader_without_a_session_acknowledges_nothing(tmp_path: Path) -> 
         it.partition.commit()
         row = (await waiting).responses[0].partition_responses[0]
         assert row.error_code == NONE
+
+
+LATEST, EARLIEST = -1, -2
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "replica", "code"),
+    [
+        (7, LATEST, -1, ErrorCode.OFFSET_NOT_AVAILABLE),
+        (4, LATEST, -1, ErrorCode.LEADER_NOT_AVAILABLE),
+        (7, LATEST, FOLLOWER, NONE),
+        (7, EARLIEST, -1, NONE),
+        (7, 0, -1, NONE),
+        (7, 2**60, -1, ErrorCode.OFFSET_NOT_AVAILABLE),
+    ],
+)
+async def test_offsets_of_a_new_leader_are_available_after_the_start_of_its_epoch(
+    tmp_path: Path, version: int, timestamp: int, replica: int, code: ErrorCode
+) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER, FOLLOWER)) as it:
+        await it.wrote(b"a")
+        await it.fetched(1)
+        await it.wrote(b"b")
+        it.lead(leader_epoch=6)
+        (request,) = offsets_at("orders", (timestamp,), epoch=-1)
+        request = request.replace(replica_id=replica)
+
+        async def asked() -> Any:
+            response = await answer_of(it.producer.ask(request, version))
+            return response.topics[0].partitions[0]
+
+        assert (await asked()).error_code == code
+        await it.wrote(b"c")
+        await it.fetched(2)
+        assert (it.partition.high_watermark, (await asked()).error_code) == (2, NONE)
+
+
+def delete_before(offset: int, *, timeout_ms: int = HOUR_MS) -> DeleteRecordsRequest:
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=offset)]
+    topic = DeleteRecordsTopic(name="orders", partitions=partitions)
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def deleted(response: Any) -> tuple[int, int]:
+    [row] = response.topics[0].partitions
+    return row.error_code, row.low_watermark
+
+
+async def test_delete_records_waits_for_the_live_followers(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as it, asyncio.timeout(TIMEOUT_SECONDS):
+        await it.wrote(b"a")
+        await it.wrote(b"b")
+        for follower in (FOLLOWER, OTHER):
+            await it.fetched(2, replica=follower)
+        waiting = it.producer.ask(delete_before(-1), 2)
+        await it.fetched(2, log_start=2)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await it.fetched(2, replica=OTHER, log_start=2)
+        assert deleted(await waiting) == (NONE, 2)
+
+
+async def test_delete_records_does_not_wait_for_fenced_followers(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as it, asyncio.timeout(TIMEOUT_SECONDS):
+        await it.wrote(b"a")
+        for follower in (FOLLOWER, OTHER):
+            await it.fetched(1, replica=follower)
+        it.broker.image.brokers[OTHER] = broker_image(OTHER, 30, fenced=True)
+        waiting = it.producer.ask(delete_before(1), 2)
+        await it.fetched(1, log_start=1)
+        assert deleted(await waiting) == (NONE, 1)
+
+
+async def test_delete_records_times_out(tmp_path: Path) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER,)) as it, asyncio.timeout(TIMEOUT_SECONDS):
+        await it.wrote(b"a")
+        response = await it.producer.ask(delete_before(1, timeout_ms=10), 2)
+        assert deleted(response) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert it.partition.log.log_start_offset == 1
+
+
+async def test_waiting_delete_records_learns_that_leadership_moves(tmp_path: Path) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER,)) as it, asyncio.timeout(TIMEOUT_SECONDS):
+        await it.wrote(b"a")
+        waiting = it.producer.ask(delete_before(1), 2)
+        await asyncio.sleep(0)
+        it.lead(leader=OTHER, leader_epoch=6)
+        assert deleted(await waiting) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+@pytest.mark.parametrize(("version", "code"), [(18, NONE), (11, NONE), (10, NOT_LEADER)])
+async def test_follower_serves_consumers_that_know_of_it(
+    tmp_path: Path, version: int, code: ErrorCode
+) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER,)) as it:
+        await it.wrote(b"a")
+        it.lead(leader=OTHER, leader_epoch=6)
+        row = await it.fetched(0, replica=None, version=version)
+        assert (row.error_code, row.records is not None) == (code, True)

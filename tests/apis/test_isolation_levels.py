@@ -27,13 +27,20 @@ if TYPE_CHECKING:
 UNCOMMITTED, COMMITTED = 0, 1
 CONSUMER, DEBUGGING, A_BROKER = -1, -2, 5
 LATEST = -1
-CASES = [  # reader, isolation level, whether the open transaction is visible
+FETCHES = [  # reader, isolation level, whether the open transaction is visible
+    (CONSUMER, UNCOMMITTED, True),
+    (CONSUMER, COMMITTED, False),
+    (DEBUGGING, UNCOMMITTED, True),
+    (DEBUGGING, COMMITTED, False),
+    (-3, COMMITTED, False),
+]
+OFFSET_REQUESTS = [
     (CONSUMER, UNCOMMITTED, True),
     (CONSUMER, COMMITTED, False),
     (DEBUGGING, UNCOMMITTED, True),
     (DEBUGGING, COMMITTED, True),
-    (-3, COMMITTED, False),
-    (A_BROKER, COMMITTED, False),
+    (-3, COMMITTED, True),
+    (A_BROKER, COMMITTED, True),
 ]
 
 
@@ -61,7 +68,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.stop()
 
 
-@pytest.mark.parametrize(("replica_id", "isolation", "is_seen"), CASES)
+@pytest.mark.parametrize(("replica_id", "isolation", "is_seen"), FETCHES)
 @pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
 async def test_fetch(
     version: int,
@@ -82,7 +89,7 @@ async def test_fetch(
     assert len(list(batches(records))) == (2 if is_seen else 1)
 
 
-@pytest.mark.parametrize(("replica_id", "isolation", "is_seen"), CASES)
+@pytest.mark.parametrize(("replica_id", "isolation", "is_seen"), OFFSET_REQUESTS)
 async def test_list_offsets(
     replica_id: int,
     isolation: int,

@@ -274,6 +274,7 @@ class Broker:
             verifies_partitions=self.settings.transaction_partition_verification_enable,
             observer=self.environment.decision_observer,
         )
+        self.transactions.reach_others(self.control_plane.remote_transactions(lambda: self.image))
         self._exit_stack.push_async_callback(self.transactions.close)
         self.current_settings.subscribe("transactions", self.configure_transactions)
         self.applier.groups, self.applier.transactions = self.groups, self.transactions

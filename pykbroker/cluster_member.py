@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.control_plane import CannotJoin
 from pykbroker.controller_access import ControllerUnavailable
+from pykbroker.coordinators.remote_transactions import RemoteTransactions
 from pykbroker.member_replication import MemberReplication
 from pykbroker.membership.controller_channel import QuorumChannel
 from pykbroker.membership.controller_quorum import ControllerQuorum, quorum_options
@@ -27,6 +29,7 @@ from pykbroker.membership.quorum_view import view_of_settings
 from pykbroker.membership.remote_controller import RemoteController
 from pykbroker.membership.request_forwarding import EnvelopeForwarding
 from pykbroker.metadata.features import METADATA_VERSION
+from pykbroker.replication.cluster_view import inter_broker_listener
 from pykbroker.wiring import cluster_id_in
 from pykbroker_protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from pykbroker_protocol.messages.describe_cluster import (
@@ -87,6 +90,7 @@ class ClusterMember:
         self.forwarding = EnvelopeForwarding(self._forwarding_channel, environment.clock)
         self._replication_channel = QuorumChannel(self._quorum)
         self._replication: MemberReplication | None = None
+        self._transactions: RemoteTransactions | None = None
         self._clean_epoch = UNKNOWN_BROKER_EPOCH
         self._on_failure = on_failure
         self._watching: asyncio.Task[None] | None = None
@@ -204,6 +208,19 @@ class ClusterMember:
             cordoned=cordoned,
         )
 
+    def remote_transactions(self, current_image: Callable[[], ClusterImage]) -> RemoteTransactions:
+        environment, settings = self._environment, self._settings
+        options = ConnectionOptions(
+            client_id=f"broker-{settings.node_id}",
+            connect=environment.network.connect,
+            clock=environment.clock,
+            randomness=environment.randomness,
+        )
+        self._transactions = RemoteTransactions(
+            current_image, inter_broker_listener(settings), options
+        )
+        return self._transactions
+
     def offer(self, offer: Offer) -> Offer:
         return offer._replace(features=SERVED_BY_A_MEMBER)
 
@@ -275,6 +292,8 @@ class ClusterMember:
         if self._membership is not None:
             await self._membership.close()
         await self._heartbeats.close()
+        if self._transactions is not None:
+            await self._transactions.close()
         await self._forwarding_channel.close()
         await self._replication_channel.close()
         await self.channel.close()

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from pykbroker.apis.offer import Offer
     from pykbroker.controller_access import ControllerAccess, RequestForwarding
+    from pykbroker.coordinators.remote_transactions import RemoteTransactions
     from pykbroker.metadata.image import ClusterImage, ImageDelta
     from pykbroker.partitions.partition_registry import Partitions
     from pykbroker.settings import CurrentSettings
@@ -31,6 +32,12 @@ class ControlPlane(Protocol):
     @property
     def controller(self) -> ControllerAccess:
         """Commands to the active controller. Defined after `join`."""
+        ...
+
+    def remote_transactions(
+        self, current_image: Callable[[], ClusterImage]
+    ) -> RemoteTransactions | None:
+        """Returns the requests of transactions to other brokers; None if there are none."""
         ...
 
     def offer(self, offer: Offer) -> Offer:

@@ -39,6 +39,9 @@ class OwnController:
         self._environment = environment
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
+    def remote_transactions(self, current_image: Callable[[], ClusterImage]) -> None:
+        """There are no other brokers."""
+
     def offer(self, offer: Offer) -> Offer:
         return offer
 

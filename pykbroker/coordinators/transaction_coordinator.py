@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pykbroker.coordination.transactions.settings import TransactionSettings
     from pykbroker.coordinators.coordinated_log import CoordinatedLog, DecisionObserver
     from pykbroker.coordinators.loss_repair import LossRepair
+    from pykbroker.coordinators.remote_transactions import RemoteTransactions
     from pykbroker.coordinators.transaction_log import Verdicts
     from pykbroker.coordinators.transaction_markers import MarkerWriter
     from pykbroker.partitions.partition import Partition
@@ -49,12 +50,17 @@ class TransactionCoordinator:
         self.verifies_partitions = verifies_partitions
         """`transaction.partition.verification.enable`"""
         self.markers = markers
+        self._remote: RemoteTransactions | None = None
         self._clock = clock
         self._transaction_version = 0
         self._partitions = partitions
         self._repair: LossRepair | None = None
         self._observer = observer
         self._topic = CoordinatedTopic(TRANSACTION_STATE, partitions, self._new_log)
+
+    def reach_others(self, remote: RemoteTransactions | None) -> None:
+        """Sets the requests to other brokers; None if this broker leads all partitions."""
+        self._remote = self.markers.sender = remote
 
     # --- leadership
 
@@ -135,6 +141,9 @@ class TransactionCoordinator:
             transactional_id, producer_id, producer_epoch, topic_partitions, verify_only=verify_only
         )
         version = VERIFYING_VERSION if verify_only else ADDING_VERSION
+        if self._remote is not None and self.find(transactional_id) is ErrorCode.NOT_COORDINATOR:
+            remote = self._remote.add_partitions(request, version=version)
+            return asyncio.ensure_future(verdicts_later(remote))
         answer = self.add_partitions(request, version=version)
         if isinstance(answer, asyncio.Future):
             return asyncio.ensure_future(verdicts_later(answer))

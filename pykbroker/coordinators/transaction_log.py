@@ -18,8 +18,7 @@ from pykbroker_protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.transactions.settings import TransactionSettings
@@ -82,7 +81,7 @@ def verification_request(
     )
 
 
-async def verdicts_later(answer: asyncio.Future[Message]) -> Verdicts:
+async def verdicts_later(answer: Awaitable[Message]) -> Verdicts:
     return verdicts_of(await answer)
 
 

@@ -12,7 +12,7 @@ from pykbroker.slices import next_turn
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pykbroker.clock import Clock
     from pykbroker.coordination.transactions.outcome import Markers, TopicPartition
@@ -37,8 +37,18 @@ class CommitsOffsets(Protocol):
     ) -> None: ...
 
 
+class MarkerSender(Protocol):
+    """Lets other brokers write markers."""
+
+    async def write_markers(
+        self, markers: Markers, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Returns NONE for each partition whose marker is committed, and errors of the others."""
+        ...
+
+
 class MarkerWriter:
-    """Ends transactions in partitions that this node leads."""
+    """Ends transactions in partitions that this node leads, and at the leaders of the others."""
 
     def __init__(
         self,
@@ -51,6 +61,8 @@ class MarkerWriter:
         self._groups = groups
         self._image = image
         self.clock = clock
+        self.sender: MarkerSender | None = None
+        """Set if other brokers can lead partitions."""
 
     def is_gone(self, topic_partition: TopicPartition) -> bool:
         """Returns True if the topic was deleted after the transaction began."""
@@ -59,6 +71,12 @@ class MarkerWriter:
 
     def partition(self, topic_partition: TopicPartition) -> Partition | None:
         return self._partitions.get(*topic_partition)
+
+    def is_led_elsewhere(self, topic_partition: TopicPartition) -> bool:
+        if self.sender is None or self.is_gone(topic_partition):
+            return False
+        partition = self.partition(topic_partition)
+        return partition is None or not partition.leads
 
     def write(self, partition: Partition, markers: Markers) -> AppendResult | Refusal:
         """Appends a marker. In `__consumer_offsets` it commits or discards pending offsets at once.
@@ -124,25 +142,36 @@ class Delivery:
         self.markers = markers
         self._writer = writer
         self._left = list(markers.partitions)
+        self._led_elsewhere: list[TopicPartition] = []
         self._unconfirmed: list[Unconfirmed] = []
         self._is_logged = False
 
     def attempt(self) -> Progress:
         """Appends one slice of markers; returns DONE if none is left."""
         slice_, later = self._left[:MARKERS_PER_SLICE], self._left[MARKERS_PER_SLICE:]
+        elsewhere = [it for it in slice_ if self._writer.is_led_elsewhere(it)]
+        if elsewhere:
+            self._led_elsewhere += elsewhere
+            slice_ = [it for it in slice_ if it not in elsewhere]  # at most MARKERS_PER_SLICE
         progress = {topic_partition: self._end_at(topic_partition) for topic_partition in slice_}
         if Progress.TAKEN_OVER in progress.values():
             return Progress.TAKEN_OVER
         # Partitions that could not append a marker are retried after the others.
         self._left = later + [it for it in slice_ if progress[it] is Progress.LATER]
-        return Progress.LATER if self._left or self._unconfirmed else Progress.DONE
+        return Progress.LATER if self._is_unfinished else Progress.DONE
+
+    @property
+    def _is_unfinished(self) -> bool:
+        return bool(self._left or self._led_elsewhere or self._unconfirmed)
 
     async def until_done(self) -> Progress:
         """Retries until all markers are committed; pauses grow while no append succeeds."""
         pause_seconds = 0.0
-        while self._left or self._unconfirmed:
-            before = len(self._left)
+        while self._is_unfinished:
+            before = len(self._left) + len(self._led_elsewhere)
             if self.attempt() is Progress.TAKEN_OVER:
+                return Progress.TAKEN_OVER
+            if await self._send() is Progress.TAKEN_OVER:
                 return Progress.TAKEN_OVER
             if not self._left:
                 await self._confirm()
@@ -150,6 +179,21 @@ class Delivery:
             has_progressed = len(self._left) < before
             pause_seconds = 0.0 if has_progressed else next_pause_seconds(pause_seconds)
             await (self._writer.clock.sleep(pause_seconds) if pause_seconds else next_turn())
+        return Progress.DONE
+
+    async def _send(self) -> Progress:
+        """Lets the leaders on other brokers write markers; failed ones are decided again."""
+        partitions, self._led_elsewhere = self._led_elsewhere, []
+        if not partitions:
+            return Progress.DONE
+        sender = self._writer.sender
+        assert sender is not None, "without other brokers no partition is led elsewhere"
+        codes = await sender.write_markers(self.markers, partitions)
+        failed = {it: code for it, code in codes.items() if code is not ErrorCode.NONE}
+        progress = {it: self._progress_after(Refusal(code), it) for it, code in failed.items()}
+        if Progress.TAKEN_OVER in progress.values():
+            return Progress.TAKEN_OVER
+        self._left += [it for it in partitions if progress.get(it) is Progress.LATER]
         return Progress.DONE
 
     async def _confirm(self) -> None:

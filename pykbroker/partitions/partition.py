@@ -256,7 +256,8 @@ class Partition:
             self.commit()
         else:
             self.leader.resign()
-        self.waiting.complete_fetches()
+        if (leadership.leader, leadership.leader_epoch) != (before.leader, before.leader_epoch):
+            self.waiting.complete_fetches()
 
     # --- configuration and retention
 

@@ -154,6 +154,18 @@ async def test_waiting_follower_learns_at_once_that_leadership_moves(tmp_path: P
         assert (endpoint.node_id, endpoint.host) == (OTHER, "host-3")
 
 
+async def test_waiting_fetch_continues_when_only_the_replicas_change(tmp_path: Path) -> None:
+    async with replicated(tmp_path) as it, asyncio.timeout(TIMEOUT_SECONDS):
+        waiting = it.fetch(0, max_wait_ms=HOUR_MS)
+        await asyncio.sleep(0)
+        it.lead(replicas=(OTHER, FOLLOWER, LEADER), in_sync=(LEADER, FOLLOWER))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        await it.wrote(b"a")
+        assert offsets_in(only(await waiting)) == [0]
+
+
 async def test_waiting_producer_learns_at_once_that_leadership_moves(tmp_path: Path) -> None:
     async with replicated(tmp_path) as it, asyncio.timeout(TIMEOUT_SECONDS):
         waiting = it.produce(b"a", acks=ALL)

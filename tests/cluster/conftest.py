@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from compat.apache import ApacheTools
+from compat.broker_process import BrokerProcess
 from compat.cluster import Cluster, Kind
 
-KINDS = os.environ.get("PYKBROKER_CLUSTER", "apache,apache,apache")
+KINDS = os.environ.get("PYKBROKER_CLUSTER", "apache,own,own")
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,11 @@ def _cluster(
     kinds = dict(enumerate(map(Kind, KINDS.split(",")), start=1))
     with Cluster(tmp_path_factory.mktemp("cluster"), kinds, tools=apache_tools) as cluster:
         yield cluster
+        cluster.bring_back()
+        for node in cluster.nodes.values():
+            if isinstance(node, BrokerProcess):
+                assert node.stop() == 0, node.log()
+                assert "Traceback (most recent call last)" not in node.log()
 
 
 @pytest.fixture

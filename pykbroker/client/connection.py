@@ -57,13 +57,32 @@ class Connection:
 
     async def request(self, encode: Encode, *, timeout_seconds: float) -> memoryview:
         """Sends a request and returns its response, which begins with the correlation id."""
+        if not self._protocol.is_sendable:
+            return await self._request_when_sendable(encode, timeout_seconds)
+        correlation_id = self._next_correlation_id()
+        response = self._protocol.request(encode(correlation_id), correlation_id)
+        # Half the CPU of `time_limit`, which interrupts the whole task.
+        alarm = self._clock.call_later(timeout_seconds, self._expire, response, timeout_seconds)
+        try:
+            return await response
+        finally:
+            alarm.cancel()
+
+    def _expire(self, response: asyncio.Future[memoryview], timeout_seconds: float) -> None:
+        if not response.done():
+            response.set_exception(self._timed_out(timeout_seconds))
+
+    async def _request_when_sendable(self, encode: Encode, timeout_seconds: float) -> memoryview:
         try:
             async with time_limit(self._clock, timeout_seconds):
                 await self._protocol.until_sendable()
                 correlation_id = self._next_correlation_id()
                 return await self._protocol.request(encode(correlation_id), correlation_id)
         except TimeoutError as error:
-            raise TimedOut(f"{self.address} did not respond in {timeout_seconds:g} s") from error
+            raise self._timed_out(timeout_seconds) from error
+
+    def _timed_out(self, timeout_seconds: float) -> TimedOut:
+        return TimedOut(f"{self.address} did not respond in {timeout_seconds:g} s")
 
     async def send(self, encode: Encode, *, timeout_seconds: float) -> None:
         """Sends a request that has no response (acks=0)."""
@@ -163,6 +182,10 @@ class ResponseProtocol(asyncio.BufferedProtocol):
         assert self._transport is not None
         for piece in coalesce([SIZE.pack(sum(map(len, frame))), *frame]):
             self._transport.write(piece)
+
+    @property
+    def is_sendable(self) -> bool:
+        return self._sendable.is_set()
 
     async def until_sendable(self) -> None:
         """Waits while the send buffer is full or too many requests are in flight."""

@@ -135,7 +135,7 @@ class Broker:
         listeners = await self.bind_listeners()
         await self.open_directory()
         await self.join_cluster()
-        self.open_partitions()
+        await self.open_partitions()
         await self.partitions.until_flushed()
         self.open_coordinators()
         self.node = Node(
@@ -210,7 +210,7 @@ class Broker:
     def close_directory(self) -> None:
         partitions = self._opened_partitions
         try:
-            if self._is_crashing:
+            if self._is_crashing or self.control_plane.has_failed_directory:
                 self.directory.abandon()
             else:
                 self.directory.close(
@@ -232,7 +232,7 @@ class Broker:
             await self.control_plane.leave()
         await self.control_plane.detach()
 
-    def open_partitions(self) -> None:
+    async def open_partitions(self) -> None:
         self.applier.start_with(self.control_plane.subscribe(self.applier.apply_delta))
         self._exit_stack.push_async_callback(self.reconciler.close)
         self.partitions = Partitions(
@@ -252,7 +252,7 @@ class Broker:
         self._exit_stack.push_async_callback(self.control_plane.detach)
         self.control_plane.attach(self.partitions, self.current_settings, lambda: self.image)
         self.partitions.rename_strays(self.image, METADATA_PARTITION)
-        self.partitions.apply_metadata(self.image, self.image.topics.values())
+        await self.control_plane.open_partitions(self.partitions, self.image)
 
     def open_coordinators(self) -> None:
         topics = self.applier.topics = TopicsOfCluster(lambda: self.image)

@@ -13,6 +13,7 @@ from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.control_plane import CannotJoin
 from pykbroker.controller_access import ControllerUnavailable
 from pykbroker.coordinators.remote_transactions import RemoteTransactions
+from pykbroker.member_disk import MemberDisk
 from pykbroker.member_replication import MemberReplication
 from pykbroker.membership.controller_channel import QuorumChannel
 from pykbroker.membership.controller_quorum import ControllerQuorum, quorum_options
@@ -29,6 +30,7 @@ from pykbroker.membership.quorum_view import view_of_settings
 from pykbroker.membership.remote_controller import RemoteController
 from pykbroker.membership.request_forwarding import EnvelopeForwarding
 from pykbroker.metadata.features import METADATA_VERSION
+from pykbroker.partitions.opening import open_partitions
 from pykbroker.replication.cluster_view import inter_broker_listener
 from pykbroker.wiring import cluster_id_in
 from pykbroker_protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
@@ -91,6 +93,7 @@ class ClusterMember:
         self._replication_channel = QuorumChannel(self._quorum)
         self._replication: MemberReplication | None = None
         self._transactions: RemoteTransactions | None = None
+        self._disk: MemberDisk | None = None
         self._clean_epoch = UNKNOWN_BROKER_EPOCH
         self._on_failure = on_failure
         self._watching: asyncio.Task[None] | None = None
@@ -99,6 +102,10 @@ class ClusterMember:
     def broker_epoch(self) -> int:
         joined = UNKNOWN_EPOCH if self._membership is None else self._membership.broker_epoch
         return self._clean_epoch if joined == UNKNOWN_EPOCH else joined
+
+    @property
+    def has_failed_directory(self) -> bool:
+        return self._disk is not None and self._disk.has_failed
 
     @property
     def membership(self) -> Membership:
@@ -250,6 +257,12 @@ class ClusterMember:
             current_settings=current_settings,
             current_image=current_image,
         )
+        self._disk = MemberDisk(
+            partitions, self.membership, self._environment.clock, self._on_failure
+        )
+
+    async def open_partitions(self, partitions: Partitions, image: ClusterImage) -> None:
+        await open_partitions(partitions, image)
 
     async def serve(self) -> None:
         if self._replication is not None:
@@ -282,6 +295,8 @@ class ClusterMember:
             self._watching.cancel()
         if self._follower is not None:
             await self._follower.close()
+        if self._disk is not None:
+            await self._disk.close()
         if self._replication is not None:
             await self._replication.close()
             self._replication = None

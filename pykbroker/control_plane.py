@@ -30,6 +30,11 @@ class ControlPlane(Protocol):
         ...
 
     @property
+    def has_failed_directory(self) -> bool:
+        """True after an error of the disk that can have lost records of this process."""
+        ...
+
+    @property
     def controller(self) -> ControllerAccess:
         """Commands to the active controller. Defined after `join`."""
         ...
@@ -75,6 +80,10 @@ class ControlPlane(Protocol):
         current_image: Callable[[], ClusterImage],
     ) -> None:
         """Connects the partitions with their other replicas, before they are opened."""
+        ...
+
+    async def open_partitions(self, partitions: Partitions, image: ClusterImage) -> None:
+        """Opens the logs of all partitions of this broker."""
         ...
 
     async def serve(self) -> None:

@@ -29,6 +29,7 @@ class OwnController:
 
     controller: Controller
     forwarding: RequestForwarding | None = None
+    has_failed_directory = False
 
     def __init__(
         self, settings: Settings, environment: Environment, cluster_id: str | None = None
@@ -79,6 +80,9 @@ class OwnController:
         current_image: Callable[[], ClusterImage],
     ) -> None:
         """Partitions have no other replicas."""
+
+    async def open_partitions(self, partitions: Partitions, image: ClusterImage) -> None:
+        partitions.apply_metadata(image, image.topics.values())
 
     async def serve(self) -> None:
         """The broker was unfenced by `join`: there are no clients before it accepts connections."""

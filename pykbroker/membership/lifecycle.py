@@ -29,6 +29,9 @@ BACKOFF_SECONDS: Final = 0.1
 
 BACKOFF_SECONDS_MAX: Final = 2.0
 
+REFUSAL_SECONDS: Final = 0.5
+"""Pause after a refused registration; usually the session of the previous process must expire."""
+
 CATCH_UP_SECONDS_MAX: Final = 1.0
 """Delay of the heartbeat after a pause, in which the broker can read the metadata it missed.
 
@@ -247,7 +250,7 @@ def registered(state: Lifecycle, broker_epoch: int, now: float) -> Lifecycle:
 def refused(state: Lifecycle, now: float) -> Lifecycle:
     """The controller refused the registration; it is repeated."""
     since = now if state.refused_since is None else state.refused_since
-    return failed(replace(state, refused_since=since), now)
+    return replace(state, refused_since=since, failures=0, due_at=now + REFUSAL_SECONDS)
 
 
 def has_registration_timed_out(state: Lifecycle, now: float) -> bool:
@@ -306,6 +309,11 @@ def failed(state: Lifecycle, now: float) -> Lifecycle:
 def ready(state: Lifecycle, now: float) -> Lifecycle:
     """The broker can serve: it asks for unfencing at once."""
     return urgent(replace(state, is_ready=True), now)
+
+
+def stepping_aside(state: Lifecycle, now: float) -> Lifecycle:
+    """The broker cannot lead for a while: it asks for fencing at once."""
+    return urgent(replace(state, is_ready=False), now)
 
 
 def directory_failed(state: Lifecycle, directory_id: bytes, now: float) -> Lifecycle:

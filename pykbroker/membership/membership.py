@@ -31,6 +31,7 @@ from pykbroker.membership.lifecycle import (
     registered,
     rejected,
     sent,
+    stepping_aside,
     stopping,
 )
 from pykbroker_protocol.errors import ErrorCode
@@ -140,6 +141,14 @@ class Membership:
         await self._until(lambda: self.failure is not None, raises=False)
         assert self.failure is not None, "the membership ended by a request to stop"
         return self.failure
+
+    def step_aside(self) -> None:
+        """Asks the controller to fence this broker, which moves the leaderships."""
+        self._move(stepping_aside(self._state, self._clock.monotonic()))
+
+    def return_to_service(self) -> None:
+        """Asks for unfencing after `step_aside`."""
+        self._move(ready(self._state, self._clock.monotonic()))
 
     async def report_failed_directory(self, directory_id: bytes) -> None:
         """Returns when the controller knows that this log directory is offline."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from pykbroker.partitions.directory_health import DirectoryHealth
     from pykbroker_storage.log import Log
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class FlushThreads:
 
     def __init__(self, threads_max: int = FLUSH_THREADS_MAX) -> None:
         self.threads_max = threads_max
+        self.health: DirectoryHealth | None = None
+        """Receives the errors of failed flushes."""
         self._executor: ThreadPoolExecutor | None = None
 
     def flush(self, log: Log, upto: int) -> asyncio.Future[None]:
@@ -137,6 +140,8 @@ class Flushing:
 
     def _note(self, error: BaseException | None) -> None:
         """Logs the first of several failures, and the success that ends them."""
+        if error is not None and self._threads.health is not None:
+            self._threads.health.note(self._partition, error)
         if error is not None and not self._has_failed:
             logger.error(
                 "%s: flush failed (%s); clients get KAFKA_STORAGE_ERROR; retrying every second",

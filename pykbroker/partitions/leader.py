@@ -254,6 +254,8 @@ class Leader:
                     partition,
                     error.strerror or error,
                 )
+            other_can_lead = len(partition.leadership.in_sync) > 1
+            self.context.health.note(partition, error, other_can_lead=other_can_lead)
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         if self.appends_fail_since_ms is not None:
             seconds = (now_ms - self.appends_fail_since_ms) / 1000

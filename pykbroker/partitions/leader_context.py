@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from pykbroker.clock import SystemClock
+from pykbroker.partitions.directory_health import DirectoryHealth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +48,15 @@ class LeaderContext:
     A broker that is its own cluster keeps the defaults: its session never ends.
     """
 
-    __slots__ = ("brokers", "clock", "lag_seconds_max", "own_epoch", "propose", "session_ends_at")
+    __slots__ = (
+        "brokers",
+        "clock",
+        "health",
+        "lag_seconds_max",
+        "own_epoch",
+        "propose",
+        "session_ends_at",
+    )
 
     def __init__(
         self,
@@ -67,6 +76,7 @@ class LeaderContext:
         """Monotonic time at which the controller may have elected other leaders: the time at which
         the last successful heartbeat was sent, plus the session timeout."""
         self.propose: Propose | None = None
+        self.health = DirectoryHealth()
 
     @property
     def has_session(self) -> bool:

@@ -87,7 +87,9 @@ class Partitions:
         self.clock = clock
         self.generation = generation
         self.leader_context = leader_context or LeaderContext(clock)
+        self.health = self.leader_context.health
         self.flush_threads = FlushThreads(settings.num_io_threads)
+        self.flush_threads.health = self.health
         self.off_loop = OffLoop(
             disk_threads_max=settings.num_io_threads,
             bytes_held_max=settings.disk_read_buffer_bytes,

@@ -80,6 +80,7 @@ def refusal_of_read(partition: Partition, offset: int, error: Exception) -> Refu
     """Returns the error of a failed read; logs the first of several failures."""
     if isinstance(error, OffsetOutOfRange):
         return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+    partition.leader.context.health.note(partition, error)
     is_corrupt = isinstance(error, CorruptLog)
     code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.KAFKA_STORAGE_ERROR
     if not partition.read_fails:

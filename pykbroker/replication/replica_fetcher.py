@@ -338,6 +338,8 @@ class PartitionErrors:
             case ClientError() | asyncio.CancelledError():
                 return False
             case InvalidReplicatedBatch() | OffsetRejected() | OSError():
+                partition = self._followed.partition
+                partition.leader.context.health.note(partition, error)
                 reason = reason_of(error)
             case Exception():
                 logger.error("%s: internal error", self._followed.partition, exc_info=error)

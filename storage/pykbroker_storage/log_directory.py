@@ -155,6 +155,10 @@ class LogDirectory:
             return False
         return found.directory_id == self.directory_id
 
+    def use_this_thread(self) -> None:
+        """Makes the calling thread the one that opens and evicts files of the logs."""
+        self._open_files.set_owner_thread()
+
     # --- logs
 
     def partitions(self) -> list[TopicPartition]:

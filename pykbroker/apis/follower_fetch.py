@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from pykbroker.apis.fetch_operation import FetchOperation
 from pykbroker.partitions.isolation import Reader
-from pykbroker.partitions.reading import read
+from pykbroker.partitions.reading import Fetched, read, without_records
+from pykbroker.partitions.replication_quota import ReplicationQuota, is_throttled
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
-    from pykbroker.apis.fetch_sessions import FetchSession
+    from pykbroker.apis.fetch_sessions import FetchSession, PartitionKey
     from pykbroker.apis.node import Call
     from pykbroker.partitions.partition import Partition
-    from pykbroker.partitions.reading import Fetched
     from pykbroker_protocol.messages.fetch import (
         EpochEndOffset,
         FetchPartition,
@@ -61,6 +61,8 @@ class FollowerFetch(FetchOperation):
                 log_start_offset=requested.log_start_offset,
                 broker_epoch=self.broker_epoch,
             )
+        if self.is_throttled(partition) and self.is_held_back(partition):
+            return without_records(partition, self.isolation, Reader.FOLLOWER)
         return read(
             partition,
             offset,
@@ -69,6 +71,43 @@ class FollowerFetch(FetchOperation):
             first_batch_whole=self.is_first,
             reader=Reader.FOLLOWER,
         )
+
+    def add_result(
+        self,
+        key: PartitionKey,
+        partition: Partition,
+        outcome: Fetched | Refusal | EpochEndOffset,
+    ) -> None:
+        super().add_result(key, partition, outcome)
+        if isinstance(outcome, Fetched) and self.is_throttled(partition):
+            if outcome.records:
+                self.quota.record(len(outcome.records), self.call.node.clock.monotonic())
+            elif self.is_held_back(partition):
+                del self.seen[partition]  # its bytes do not end the wait of this fetch
+
+    # --- leader.replication.throttled.rate (KIP-73)
+
+    @staticmethod
+    def is_throttled(partition: Partition) -> bool:
+        replicas = partition.settings.leader_replication_throttled_replicas
+        return bool(replicas) and is_throttled(replicas, partition.index, partition.node_id)
+
+    def is_held_back(self, partition: Partition) -> bool:
+        """Returns True above the rate, except for in-sync followers, which acks=all waits for."""
+        return self.replica not in partition.leadership.in_sync and self.quota.is_exceeded(
+            self.call.node.settings.leader_replication_throttled_rate,
+            self.call.node.clock.monotonic(),
+        )
+
+    @property
+    def quota(self) -> ReplicationQuota:
+        context, settings = self.call.node.partitions.leader_context, self.call.node.settings
+        if context.quota is None:
+            context.quota = ReplicationQuota(
+                windows=settings.replication_quota_window_num,
+                window_seconds=settings.replication_quota_window_size_seconds,
+            )
+        return context.quota
 
     async def wait_and_answer(self, missing: int) -> FetchResponse:
         self.is_noted = True

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pykbroker.metadata.image import BrokerImage
     from pykbroker.partitions.in_sync import InSyncProposal, ProposalOutcome, RefusalEffect
     from pykbroker.partitions.leadership import Leadership
+    from pykbroker.partitions.replication_quota import ReplicationQuota
 
     class NamedPartition(Protocol):
         """The partition that a proposal is for."""
@@ -55,6 +56,7 @@ class LeaderContext:
         "lag_seconds_max",
         "own_epoch",
         "propose",
+        "quota",
         "session_ends_at",
     )
 
@@ -77,6 +79,8 @@ class LeaderContext:
         the last successful heartbeat was sent, plus the session timeout."""
         self.propose: Propose | None = None
         self.health = DirectoryHealth()
+        self.quota: ReplicationQuota | None = None
+        """The rate of `leader.replication.throttled.rate`; None before the first throttled read."""
 
     @property
     def has_session(self) -> bool:

@@ -75,6 +75,7 @@ class TopicSettings(FrozenValues):
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     min_cleanable_dirty_ratio: float
+    leader_replication_throttled_replicas: tuple[str, ...]
     follower_replication_throttled_replicas: tuple[str, ...]
 
 
@@ -137,6 +138,7 @@ class Settings(FrozenValues):
     security_inter_broker_protocol: str
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
+    leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
 
     log_cleaner_enable: bool

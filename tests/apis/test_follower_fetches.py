@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pykbroker.controller_access import ConfigurationChange, ConfigurationOperation
+from pykbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -28,6 +30,8 @@ from tests.apis.request_builders import offsets_at
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pykbroker.broker import Broker
 
 NONE = ErrorCode.NONE
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -189,6 +193,33 @@ async def test_caught_up_follower_is_proposed_for_the_in_sync_set(tmp_path: Path
             5,
             it.leadership.partition_epoch,
         )
+
+
+async def test_throttled_partition_is_held_back_above_the_rate(tmp_path: Path) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER, FOLLOWER)) as it:
+        await change_settings(
+            it.broker,
+            (TOPIC_RESOURCE, "orders", "leader.replication.throttled.replicas", "0:1"),
+            (BROKER_RESOURCE, "1", "leader.replication.throttled.rate", "10"),
+        )
+        await it.wrote(b"a")
+        assert offsets_in(await it.fetched(0, replica=OTHER)) == [0]
+        waiting = it.fetch(0, replica=OTHER, max_wait_ms=HOUR_MS)
+        await it.wrote(b"b")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        waiting.cancel()
+        assert offsets_in(await it.fetched(0, replica=OTHER)) == []
+        assert offsets_in(await it.fetched(0)) == [0, 1]  # in sync, so not held back
+
+
+async def change_settings(broker: Broker, *rows: tuple[int, str, str, str]) -> None:
+    for kind, name, key, value in rows:
+        change = ConfigurationChange(
+            resource_type=kind, name=name, operations=[ConfigurationOperation(key, 0, value)]
+        )
+        assert await broker.controller.alter_configurations([change]) == [None]
 
 
 async def test_fenced_follower_is_not_proposed(tmp_path: Path) -> None:

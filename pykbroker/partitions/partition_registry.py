@@ -281,7 +281,8 @@ class Partitions:
     def open_log(self, topic: TopicImage, index: int, settings: TopicSettings) -> Log:
         """Returns the log on disk, or a new one; a log with another topic id becomes a stray."""
         name, now_ms = (topic.name, index), self.clock.now_ms()
-        configuration = log_configuration(settings)
+        is_replicated = len(topic.partitions[index].replicas) > 1
+        configuration = log_configuration(settings, is_replicated=is_replicated)
         if name in self.directory and not self._is_of(name, topic):
             self._set_stray(name)
         if name not in self.directory:
@@ -355,7 +356,7 @@ class Partitions:
             self.directory.delete_log(name, now_ms=self.clock.now_ms())
 
 
-def log_configuration(settings: TopicSettings) -> LogConfiguration:
+def log_configuration(settings: TopicSettings, *, is_replicated: bool = False) -> LogConfiguration:
     """Returns the settings of a topic that its log uses."""
     return LogConfiguration(
         segment_bytes=settings.segment_bytes,
@@ -375,4 +376,5 @@ def log_configuration(settings: TopicSettings) -> LogConfiguration:
         min_compaction_lag_ms=settings.min_compaction_lag_ms,
         max_compaction_lag_ms=settings.max_compaction_lag_ms,
         delete_retention_ms=settings.delete_retention_ms,
+        ends_at_gaps=is_replicated,
     )

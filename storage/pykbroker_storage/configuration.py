@@ -44,6 +44,11 @@ class LogConfiguration:
     delete_retention_ms: int = DAY_MS
     forbids_data_loss: bool = False
     """Recovery raises `FlushedDataLost` instead of removing or missing whole flushed batches."""
+    ends_at_gaps: bool = False
+    """Recovery ends the log at the first missing offset, because other replicas have the records.
+
+    It does not apply to compacted logs, which have gaps.
+    """
     segment_ms_max: int = field(init=False)
     """Maximum age of the active segment; read at every append."""
 

@@ -130,7 +130,8 @@ def _check_segments(
     """Verifies the segments above the recovery point; truncates each at its first corrupt batch.
 
     Missing offsets are allowed, because compaction may have run at any earlier time. Later
-    segments with batches are therefore kept. Returns the offset from which transaction indexes
+    segments with batches are therefore kept, except in a replicated log that is not compacted: it
+    would otherwise count as complete, and could lead without the missing records. Returns the offset from which transaction indexes
     must be rebuilt, or None if no verified segment has a marker.
     """
     aborted_from = None
@@ -151,6 +152,8 @@ def _check_segments(
         if following is not None:
             segment.finish()
             segment.seal()
+    if configuration.ends_at_gaps and not configuration.is_compacted:
+        _remove_after_gap(segments, recovery_point)
     if not configuration.forbids_data_loss:
         _remove_empty(segments, recovery_point)
     segments[-1].unseal()
@@ -187,6 +190,27 @@ def _require_contiguous(directory: str, segments: Sequence[Segment], recovery_po
         raise FlushedDataLost(
             f"{directory}: log ends at {end}, but offsets up to {recovery_point} were flushed"
         )
+
+
+def _remove_after_gap(segments: list[Segment], recovery_point: int) -> None:
+    """Removes the segments after the first missing offset above the recovery point."""
+    for position, (segment, following) in enumerate(pairwise(segments), 1):
+        end = segment.next_offset if segment.size_bytes else segment.base_offset
+        if end >= following.base_offset or following.base_offset <= recovery_point:
+            continue
+        logger.warning(
+            "%s: offsets %d to %d are missing (power loss or corruption); removed this segment and "
+            "%d more; the leader has their records",
+            following.file.path,
+            end,
+            following.base_offset - 1,
+            len(segments) - position - 1,
+        )
+        for later in segments[position:]:
+            later.remove()
+        del segments[position:]
+        segment.next_offset = end
+        return
 
 
 def _remove_empty(segments: list[Segment], recovery_point: int) -> None:

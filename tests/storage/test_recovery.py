@@ -198,6 +198,39 @@ def test_a_compacted_log_is_kept_under_any_later_policy(
     assert log.log_end_offset == 60
 
 
+REPLICATED = replace(SMALL, ends_at_gaps=True)
+
+
+@pytest.mark.parametrize("loses_all", [False, True], ids=["end of a segment", "whole segment"])
+def test_a_replicated_log_ends_at_its_first_gap(
+    tmp_path: Path, *, loses_all: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(tmp_path, REPLICATED)
+    records = written(log, 40)
+    log.abandon()
+    second = sorted(tmp_path.glob("*.log"))[1]
+    base_offset = int(second.stem)
+    content = second.read_bytes()
+    second.write_bytes(b"" if loses_all else content[:-1])
+    with caplog.at_level(logging.WARNING):
+        log = open_log(tmp_path, REPLICATED)
+    assert "the leader has their records" in caplog.text
+    end = log.log_end_offset
+    assert end == base_offset if loses_all else base_offset < end < 39
+    assert records_from(log, 0) == records[:end]
+    assert append(log, b"next", leader_epoch=9).first_offset == end
+
+
+def test_a_replicated_log_keeps_gaps_below_its_recovery_point(tmp_path: Path) -> None:
+    log = open_log(tmp_path, REPLICATED)
+    written(log, 40)
+    log.flush()
+    log.abandon()
+    second = sorted(tmp_path.glob("*.log"))[1]
+    second.write_bytes(b"")
+    assert open_log(tmp_path, REPLICATED, recovery_point=40).log_end_offset == 40
+
+
 @pytest.mark.parametrize("content", [None, b"", bytes(30)], ids=["missing", "empty", "zeros"])
 @pytest.mark.parametrize("was_clean", [True, False])
 def test_leader_epochs_are_rebuilt_from_batches(

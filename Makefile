@@ -58,7 +58,7 @@ bench: install
 
 # SEEDS may be a number or a stretch: make soak SEEDS=20000-25000
 soak: install
-	SIMULATION_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest tests/simulation -k "accidents or power_cuts" -n auto -q
+	SIMULATION_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest tests/simulation -k failures -n auto -q
 	PYKBROKER_POWER_CUTS=$(or $(POWER_CUTS),10) $(BIN)/pytest tests/end_to_end/test_power_cuts.py -q -rs # root and loop devices
 	PYKBROKER_CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) $(BIN)/pytest tests/cluster/test_chaos.py -q -rs # needs Java
 

@@ -1,6 +1,6 @@
 """Deterministic simulation of brokers, clients, time, network and disks in one event loop."""
 
-from pykbroker.testing.simulation.chaos import SOFT, SURVIVABLE, Kind
+from pykbroker.testing.simulation.chaos import CLUSTER, SOFT, SURVIVABLE, Kind
 from pykbroker.testing.simulation.link import Link
 from pykbroker.testing.simulation.node import SimulatedNode
 from pykbroker.testing.simulation.seeds import seeds
@@ -9,6 +9,7 @@ from pykbroker.testing.simulation.virtual_loop import NeverEnds
 from pykbroker.testing.simulation.world import Simulation
 
 __all__ = [
+    "CLUSTER",
     "SOFT",
     "SURVIVABLE",
     "Happened",

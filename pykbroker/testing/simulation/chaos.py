@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
+    from pykbroker.testing.simulation.controllers import SimulatedControllers
     from pykbroker.testing.simulation.network import Network
     from pykbroker.testing.simulation.node import SimulatedNode
     from pykbroker.testing.simulation.trace import Trace
@@ -37,22 +38,50 @@ class Kind(Enum):
     """A broker's disk fails with EIO for a while."""
     RESTART = auto()
     """A broker is stopped cleanly and started again."""
+    PAUSE = auto()
+    """The programs of a broker's host stop for a while, as by SIGSTOP."""
+    CONTROLLER = auto()
+    """Another controller becomes active; uncommitted metadata can be lost."""
 
 
 SOFT: Final = (Kind.RESET, Kind.PARTITION, Kind.SLOW_LINK)
 """Network failures only."""
 
-SURVIVABLE: Final = tuple(it for it in Kind if it is not Kind.POWER_CUT)
-"""Failures that lose no acknowledged record, even if nothing is flushed."""
+SURVIVABLE: Final = tuple(it for it in Kind if it not in {Kind.POWER_CUT, Kind.CONTROLLER})
+"""Failures of one broker that lose no acknowledged record, even if nothing is flushed."""
+
+CLUSTER: Final = (
+    *SOFT,
+    Kind.KILL,
+    Kind.POWER_CUT,
+    Kind.DISK_FULL,
+    Kind.RESTART,
+    Kind.PAUSE,
+    Kind.CONTROLLER,
+)
+"""Failures of a cluster that lose no acknowledged record of a replicated partition."""
 
 OUTAGE_SECONDS_MAX: Final = 8.0
 PARTITION_SECONDS_MAX: Final = 15.0
 DISK_SECONDS_MAX: Final = 4.0
 
 
+PAUSE_SECONDS_MAX: Final = 30.0
+
+
 class World(Protocol):
     network: Network
     trace: Trace
+    controllers: SimulatedControllers | None
+
+    def pause(self, target: SimulatedNode) -> None: ...
+    def resume(self, target: SimulatedNode) -> None: ...
+
+
+class Admission(Protocol):
+    """Refuses failures after which records can be lost."""
+
+    def admits(self, kind: Kind, node: SimulatedNode) -> bool: ...
 
 
 class Chaos:
@@ -64,8 +93,11 @@ class Chaos:
         kinds: Sequence[Kind],
         nodes: Sequence[SimulatedNode],
         every_seconds: float,
+        admission: Admission | None = None,
     ) -> None:
         self.happened = 0
+        self._world = world
+        self._admission = admission
         self._network = world.network
         self._trace = world.trace
         self._chance = chance
@@ -83,6 +115,7 @@ class Chaos:
         """Heals the network, clears disk errors and starts all brokers."""
         self._network.heal()
         for node in self._nodes:
+            self._world.resume(node)
             node.disk.refuse(None)
             if not node.is_running:
                 await node.start()
@@ -98,6 +131,10 @@ class Chaos:
                 await self._slow_down()
             case Kind.KILL | Kind.POWER_CUT | Kind.RESTART:
                 await self._take_out(kind, self._chance.choice(self._nodes))
+            case Kind.PAUSE:
+                await self._pause(self._chance.choice(self._nodes))
+            case Kind.CONTROLLER:
+                self._elect_controller()
             case Kind.DISK_FULL:
                 await self._refuse(errno.ENOSPC)
             case Kind.DISK_ERROR:
@@ -142,12 +179,27 @@ class Chaos:
         self._network.heal()
 
     async def _take_out(self, kind: Kind, node: SimulatedNode) -> None:
+        if not node.is_running:
+            return  # another failure of the same broker
+        if self._admission is not None and not self._admission.admits(kind, node):
+            return
+        self._world.resume(node)
         if kind is Kind.RESTART:
             await node.stop()
         else:
             await (node.kill() if kind is Kind.KILL else node.lose_power())
         await asyncio.sleep(self._chance.uniform(0, OUTAGE_SECONDS_MAX))
-        await node.start()
+        if not node.is_running:
+            await node.start()
+
+    async def _pause(self, node: SimulatedNode) -> None:
+        self._world.pause(node)
+        await asyncio.sleep(self._chance.uniform(0, PAUSE_SECONDS_MAX))
+        self._world.resume(node)
+
+    def _elect_controller(self) -> None:
+        if self._world.controllers is not None:
+            self._world.controllers.elect(keeps_uncommitted=self._chance.random() < 0.5)
 
     async def _refuse(self, number: int) -> None:
         node = self._chance.choice(self._nodes)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pykbroker.controller_access import NewTopic
     from pykbroker.environment import Environment
+    from pykbroker.partitions.partition import Partition
     from pykbroker.testing.broker_options import Config
     from pykbroker.testing.simulation.disk import CrashingDisk
     from pykbroker.testing.simulation.network import Network
@@ -121,6 +122,19 @@ class SimulatedNode(DirectAccess):
             await kill_all(self._loop, self.name)
         finally:
             self.disk.refuse(None)
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """Returns the replica of a running broker."""
+        return None if self._serving is None else self._serving.partitions.get(topic, index)
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """Returns the high watermark of a replica, -1 if there is none."""
+        partition = self.partition(topic, index)
+        return -1 if partition is None else partition.high_watermark
+
+    def log_end(self, topic: str, index: int) -> int:
+        partition = self.partition(topic, index)
+        return -1 if partition is None else partition.log.log_end_offset
 
     @property
     def _running(self) -> Broker:

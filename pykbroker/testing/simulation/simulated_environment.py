@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pykbroker.apis.answers import Deferred
 from pykbroker.environment import Environment, SystemNetwork
@@ -13,7 +13,7 @@ from pykbroker.testing.simulation.virtual_listeners import VirtualListener
 from pykbroker_protocol.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from pykbroker.apis import Api, Handle
     from pykbroker.apis.node import Call
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     from pykbroker.transport.listener import Listener
 
 
+OnAnswer: TypeAlias = "Callable[[Api, Message], None]"
+
+
 def simulated_environment(
-    *, clock: Clock, randomness: Randomness, network: Network, disk: CrashingDisk, trace: Trace
+    *,
+    clock: Clock,
+    randomness: Randomness,
+    network: Network,
+    disk: CrashingDisk,
+    trace: Trace,
+    on_answer: OnAnswer,
 ) -> Environment:
     return Environment(
         clock=clock,
@@ -35,7 +44,7 @@ def simulated_environment(
         new_compaction_worker=partial(InlineCompaction, disk),
         network=SimulatedNetwork(network),
         decision_observer=trace.note,
-        request_observer=RequestTrace(trace),
+        request_observer=RequestTrace(trace, on_answer),
     )
 
 
@@ -54,8 +63,9 @@ class SimulatedNetwork(SystemNetwork):
 class RequestTrace:
     """Writes each request, and the errors of its response, into the trace."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, on_answer: OnAnswer) -> None:
         self._trace = trace
+        self._on_answer = on_answer
 
     def wrap(self, api: Api, handle: Handle) -> Handle:
         def handle_and_note(request: Any, call: Call) -> Any:
@@ -87,5 +97,7 @@ class RequestTrace:
         self._trace.note(f"{api.title} v{call.version} of {call.client_id} at {call.peer.host}")
 
     def _note_answer(self, api: Api, call: Call, answer: Message | None) -> None:
+        if answer is not None:
+            self._on_answer(api, answer)
         for error in errors_in(answer) if answer is not None else ():
             self._trace.note(f"{api.title} of {call.client_id} at {call.peer.host}: {error}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pykbroker.testing.broker_options import parse_topics
 from pykbroker.testing.simulation.aiokafka_patches import patched_aiokafka
-from pykbroker.testing.simulation.chaos import SURVIVABLE, Chaos, Kind
+from pykbroker.testing.simulation.chaos import SURVIVABLE, Admission, Chaos, Kind
 from pykbroker.testing.simulation.clock import SeededRandomness, VirtualClock
 from pykbroker.testing.simulation.controllers import SimulatedControllers
 from pykbroker.testing.simulation.disk import CrashingDisk
@@ -26,11 +26,13 @@ from pykbroker.testing.simulation.virtual_loop import NeverEnds, VirtualLoop
 from pykbroker.testing.temporary_directory import make_directory, remove_directory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
     from types import TracebackType
 
+    from pykbroker.apis import Api
     from pykbroker.testing.broker_options import Config, Scalar, Topics
     from pykbroker.testing.simulation.link import Link
+    from pykbroker_protocol.message import Message
 
 T = TypeVar("T")
 
@@ -56,10 +58,12 @@ class Simulation:
         self._exit_stack.callback(remove_directory, self.directory)
         self.trace = Trace(lambda: self._loop.seconds)
         """The events of the run."""
-        self.controllers: SimulatedControllers
+        self.controllers: SimulatedControllers | None = None
         self.network = Network(self.chance_of("network"), self.trace)
         self._loop = VirtualLoop(self.chance_of("threads"), self.network)
         self.clock = VirtualClock(self._loop)
+        self.answer_observers: list[Callable[[str, Api, Message], None]] = []
+        """Called with the host, API and response of each request that a broker answers."""
         self._clocks = [self.clock]
         self.network.moved = self._something_arrived
         self._exit_stack.enter_context(patched_runtime(self._loop, self.chance_of("programs")))
@@ -127,6 +131,7 @@ class Simulation:
             network=self.network,
             disk=disk,
             trace=self.trace,
+            on_answer=lambda api, answer: self._note_answer(name, api, answer),
         )
         node = SimulatedNode(
             name,
@@ -167,6 +172,7 @@ class Simulation:
 
         `clock_rate` above 1 is a clock that is too fast.
         """
+        assert self.controllers is not None, "add_controllers() comes first"
         clock = VirtualClock(self._loop, offset_ms=clock_offset_ms, rate=clock_rate)
         self._clocks.append(clock)
         member: dict[str, Scalar] = {
@@ -177,6 +183,10 @@ class Simulation:
         }
         name = f"kafka-{node_id}"
         return await self._add_node(name, (), {**member, **(config or {})}, clock)
+
+    def _note_answer(self, host: str, api: Api, answer: Message) -> None:
+        for observer in self.answer_observers:
+            observer(host, api, answer)
 
     def start(self, host: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Starts a program on a host, which can be partitioned and killed."""
@@ -254,11 +264,15 @@ class Simulation:
 
     @asynccontextmanager
     async def chaos(
-        self, *kinds: Kind, brokers: Iterable[SimulatedNode] | None = None, every_seconds: float = 5
+        self,
+        *kinds: Kind,
+        brokers: Iterable[SimulatedNode] | None = None,
+        every_seconds: float = 5,
+        admission: Admission | None = None,
     ) -> AsyncIterator[Chaos]:
         """Injects random failures during the block, then repairs network, disks and brokers.
 
-        The default kinds are SURVIVABLE: all except power losses.
+        The default kinds are SURVIVABLE: all except power losses. `admission` refuses some.
         """
         chaos = Chaos(
             self,
@@ -266,6 +280,7 @@ class Simulation:
             kinds=kinds or SURVIVABLE,
             nodes=list(self._nodes if brokers is None else brokers),
             every_seconds=every_seconds,
+            admission=admission,
         )
         work = asyncio.get_running_loop().create_task(chaos.run())
         try:

@@ -131,8 +131,10 @@ def _check_segments(
 
     Missing offsets are allowed, because compaction may have run at any earlier time. Later
     segments with batches are therefore kept, except in a replicated log that is not compacted: it
-    would otherwise count as complete, and could lead without the missing records. Returns the offset from which transaction indexes
-    must be rebuilt, or None if no verified segment has a marker.
+    would otherwise count as complete, and could lead without the missing records.
+
+    Returns the offset from which transaction indexes must be rebuilt, or None if no verified
+    segment has a marker.
     """
     aborted_from = None
     checked = []

@@ -121,8 +121,52 @@ def refusal_of_transaction(
     topic_partition = TopicPartition(partition.topic, partition.index)
     joined = join(request, topic_partition, call, verify_only=call.version < ADDED_HERE_SINCE)
     if isinstance(joined, Future):
+        if call.node.transactions.is_elsewhere(request.transactional_id):
+            return refusal_from_elsewhere(joined, request, partition, call)
         return refusal_after(joined, request, topic_partition, call)
     return error_for_version(joined[topic_partition], call.version)
+
+
+def refusal_from_elsewhere(
+    joined: Future[Verdicts], request: TxnOffsetCommitRequest, partition: Partition, call: Call
+) -> Awaitable[ErrorCode]:
+    """Waits for a coordinator on another broker.
+
+    If a marker ends the transaction in the log of this partition meanwhile, its answer is obsolete.
+    """
+    pending = partition.leader.joining.ask(
+        request.producer_id,
+        request.producer_epoch,
+        0,
+        begins_at_zero=True,
+        now_ms=call.node.clock.now_ms(),
+    )
+
+    async def refusal() -> ErrorCode:
+        joining = partition.leader.joining
+        try:
+            code = (await joined)[TopicPartition(partition.topic, partition.index)]
+            is_obsolete = not partition.leader.joining.holds(request.producer_id, pending)
+        finally:
+            joining.answered(request.producer_id, pending, has_joined=False)
+        if code is ErrorCode.NONE and is_obsolete:
+            return ErrorCode.INVALID_TXN_STATE
+        return error_for_version(retriable(code), call.version)
+
+    return refusal()
+
+
+def retriable(code: ErrorCode) -> ErrorCode:
+    """Maps errors of the request between brokers to one on which clients retry."""
+    match code:
+        case (
+            ErrorCode.NETWORK_EXCEPTION
+            | ErrorCode.NOT_COORDINATOR
+            | ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        case _:
+            return code
 
 
 async def refusal_after(

@@ -141,7 +141,7 @@ class TransactionCoordinator:
             transactional_id, producer_id, producer_epoch, topic_partitions, verify_only=verify_only
         )
         version = VERIFYING_VERSION if verify_only else ADDING_VERSION
-        if self._remote is not None and self.find(transactional_id) is ErrorCode.NOT_COORDINATOR:
+        if self._remote is not None and self.is_elsewhere(transactional_id):
             remote = self._remote.add_partitions(request, version=version)
             return asyncio.ensure_future(verdicts_later(remote))
         answer = self.add_partitions(request, version=version)
@@ -165,6 +165,10 @@ class TransactionCoordinator:
             ),
             lambda code: result_for(request, lambda _: code),
         )
+
+    def is_elsewhere(self, transactional_id: str) -> bool:
+        """Returns whether another broker coordinates this id, and can be asked."""
+        return self._remote is not None and self.find(transactional_id) is ErrorCode.NOT_COORDINATOR
 
     def needs_producer_id(self, transactional_id: str) -> bool:
         """Returns True if the next request of this id needs a new producer id."""

@@ -95,6 +95,10 @@ class JoiningProducers:
             if not epochs:
                 self._by_id.pop(producer_id, None)
 
+    def holds(self, producer_id: int, joining: Joining) -> bool:
+        """Returns False if a marker or a change of leadership has made the request obsolete."""
+        return self._by_id.get(producer_id, NONE_JOINING).get(joining.producer_epoch) is joining
+
     def discard(self, producer_id: int, last_epoch: int) -> None:
         """Discards verifications up to an epoch whose transaction is in the log or has ended."""
         epochs = self._by_id.get(producer_id, NONE_JOINING)

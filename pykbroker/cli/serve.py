@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -22,7 +23,7 @@ from pykbroker.cli.serve_settings import given_properties
 from pykbroker.descriptors import LIMIT_SMALL, raise_open_file_limit, shares_of
 from pykbroker.environment import Environment
 from pykbroker.event_loop import new_event_loop
-from pykbroker.settings import InvalidSetting, load_settings
+from pykbroker.settings import InvalidSetting, is_own_controller, load_settings
 from pykbroker.telemetry import LogFormat, configure_logging
 from pykbroker_storage.filesystem import FileSystem, VolatileDisk
 
@@ -93,18 +94,44 @@ def data_directory(options: Namespace) -> Iterator[str | None]:
 async def serve_until_stopped(options: Namespace, settings: Settings, data: str | None) -> None:
     signals = StopSignals(discard=data if options.ephemeral else None)
     signals.listen()
-    broker = await signals.unless_stopped(start_broker(options, settings))
-    if broker is None:
-        return
+    with contextlib.ExitStack() as stack:
+        sends_heartbeats = not is_own_controller(settings)
+        if sends_heartbeats:  # also before it is ready
+            watch_event_loop(stack)
+        broker = await signals.unless_stopped(start_broker(options, settings))
+        if broker is None:
+            return
+        await run_until_stopped(options, signals, broker, stack, is_watched=sends_heartbeats)
+
+
+async def run_until_stopped(
+    options: Namespace,
+    signals: StopSignals,
+    broker: Broker | ServedBroker,
+    stack: contextlib.ExitStack,
+    *,
+    is_watched: bool,
+) -> None:
     try:
         if options.port_file:
             write_port_file(options.port_file, broker)
         gc.freeze()  # excludes long-lived objects from garbage collections
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
         print(ready_line(broker), flush=True)
+        if not is_watched:
+            watch_event_loop(stack)
         await stopped_or_failed(signals, broker)
     finally:
         await broker.stop()
+
+
+def watch_event_loop(stack: contextlib.ExitStack) -> None:
+    """Logs when the event loop is blocked, until the stack is closed."""
+    from pykbroker.cli.loop_watch import LoopWatch  # noqa: PLC0415  # after the ready line
+
+    watch = LoopWatch()
+    watch.start()
+    stack.callback(watch.stop)
 
 
 async def stopped_or_failed(signals: StopSignals, broker: Broker | ServedBroker) -> None:

@@ -16,6 +16,7 @@ from pykbroker.metadata_log.metadata_log import (
     create_log,
     open_existing_log,
 )
+from pykbroker.metadata_log.snapshot_files import delete_unfinished
 from pykbroker_protocol.records.batch import HEADER_BYTES, LENGTH_AT, PREFIX_BYTES
 from pykbroker_storage.batch_preparation import InvalidReplicatedBatch
 
@@ -47,6 +48,7 @@ class ObserverLog(MetadataLog):
         else:
             found = create_log(directory, now_ms, OBSERVER_CONFIGURATION)
         log = cls(found, directory.filesystem)
+        delete_unfinished(log.filesystem, found.directory)
         log.align(now_ms)
         return log
 
@@ -71,6 +73,7 @@ class ObserverLog(MetadataLog):
         """Empties the log; it continues after the snapshot, or at offset 0."""
         self.snapshot = snapshot
         start = 0 if snapshot is None else snapshot.end_offset
+        self.log.leader_epochs.truncate_from_end(0)  # they can belong to records that diverge
         self.log.truncate_fully_and_start_at(start, now_ms)
 
     def discard(self, snapshot: SnapshotName, now_ms: int) -> None:

@@ -85,3 +85,10 @@ def install_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName)
 def read_snapshot(filesystem: FileSystem, directory: str, name: SnapshotName) -> Iterator[Message]:
     """Returns all records. Raises `CorruptBatch` if the file is incomplete or corrupt."""
     return decode_snapshot(read_file(filesystem, f"{directory}/{name.file_name}"))
+
+
+def delete_unfinished(filesystem: FileSystem, directory: str) -> None:
+    """Deletes snapshots that were not complete when the process ended."""
+    for name in filesystem.list_directory(directory):
+        if name.endswith(UNFINISHED_SUFFIX):
+            filesystem.unlink(f"{directory}/{name}")

@@ -28,6 +28,12 @@ class LazyVerification:
         copy.verified_from, copy.verified_to = self.verified_from, self.verified_to
         return copy
 
+    def truncate(self, size_bytes: int) -> None:
+        """Excludes removed bytes: this process appends others in their place."""
+        self._size_bytes_at_open = min(self._size_bytes_at_open, size_bytes)
+        self.verified_to = min(self.verified_to, size_bytes)
+        self.verified_from = min(self.verified_from, size_bytes)
+
     def needs_check(self, start: int, end: int) -> bool:
         """Returns whether bytes from `start` to `end` are not verified yet."""
         is_known = (

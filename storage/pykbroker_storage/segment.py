@@ -291,6 +291,8 @@ class Segment:
             first_removed = self.batch_at(position).base_offset - self.base_offset
             self.indexes.truncate(position, first_removed)
             self.file.truncate(position)
+            if self.lazy_verification is not None:
+                self.lazy_verification.truncate(position)
             self.boundaries = {self.base_offset: 0}
         self.find_end()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,18 @@ ACL = AccessControlEntryRecord(
     operation=3,
     permission_type=3,
 )
+PARTITION = PartitionRecord(
+    partition_id=0,
+    topic_id=b"t" * 16,
+    replicas=[1],
+    isr=[1],
+    removing_replicas=[],
+    adding_replicas=[],
+    leader=1,
+    leader_epoch=0,
+    partition_epoch=0,
+    directories=[b"d" * 16],
+)
 
 
 async def is_true(condition: Callable[[], bool]) -> None:
@@ -97,18 +110,7 @@ class Cluster:
 
     async def create_topic(self, name: str) -> None:
         topic_id = name.encode().ljust(16)
-        partition = PartitionRecord(
-            partition_id=0,
-            topic_id=topic_id,
-            replicas=[1],
-            isr=[1],
-            removing_replicas=[],
-            adding_replicas=[],
-            leader=1,
-            leader_epoch=0,
-            partition_epoch=0,
-            directories=[b"d" * 16],
-        )
+        partition = PARTITION.replace(topic_id=topic_id)
         await self.execute(TopicRecord(name=name, topic_id=topic_id), partition)
 
     async def delete_topic(self, name: str) -> None:
@@ -282,25 +284,93 @@ async def test_a_late_joiner_loads_a_snapshot_in_parts(
     assert len(parts) == -(-len(snapshot.data) // part_bytes)
 
 
-async def test_a_snapshot_delivers_the_difference_to_the_image_before(cluster: Cluster) -> None:
+@pytest.mark.parametrize("elections", [0, 3])
+async def test_a_snapshot_delivers_the_difference_to_the_image_before(
+    cluster: Cluster, elections: int
+) -> None:
+    """The epoch of the log before the snapshot must not outlive it."""
     await cluster.create_topic("orders")
     await cluster.create_topic("old")
     follower = await cluster.follow()
     deltas: list[ImageDelta] = []
     image = follower.subscribe(deltas.append)
-    servers = cluster.controllers.servers
-    for server in servers:
+    for server in cluster.controllers.servers:
         for connection in list(server.connections):
             connection.close()
+    for _ in range(elections):
+        cluster.model.elect()
     await cluster.delete_topic("old")
     await cluster.create_topic("new")
     cluster.model.take_snapshot()
     await cluster.applied()
+    await cluster.create_topic("newer")
+    await cluster.applied()
     for delta in deltas:
         image.apply(delta)
-    assert set(image.topics) == {"orders", "new"}
+    assert set(image.topics) == {"orders", "new", "newer"}
     assert image.topics == cluster.model.image.topics
     assert image.offset == follower.offset
+
+
+async def test_a_snapshot_replaces_records_of_a_deposed_leader(cluster: Cluster) -> None:
+    """Their epoch is newer than that of the snapshot."""
+    follower = await cluster.follow()
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    committed = cluster.model.log.high_watermark
+    cluster.model.commit_delay_seconds = None
+    cluster.model.elect()
+    change = ConfigRecord(resource_type=4, resource_name="7", name="a", value="1")
+    last = cluster.append(change)
+    await is_true(lambda: follower.log.end_offset == last + 1)
+    assert follower.high_watermark == committed
+    await cluster.followers.stop()
+    log = cluster.model.log
+    log.truncate(committed)
+    cluster.model.image = cluster.model._replayed()
+    log.take_snapshot(cluster.model.image, 0)
+    cluster.model.commit_delay_seconds = 0.0
+    cluster.model.elect()
+    await cluster.create_topic("payments")
+    follower = await cluster.follow()
+    await cluster.applied()
+    assert set(follower.image.topics) == {"orders", "payments"}
+    assert (4, "7") not in follower.image.configurations
+
+
+async def test_an_unfinished_snapshot_is_deleted_by_the_next_start(cluster: Cluster) -> None:
+    await cluster.follow()
+    await cluster.followers.stop()
+    left = cluster.followers.metadata / f"{9:020d}-{1:010d}.checkpoint.part"
+    left.write_bytes(b"x")
+    await cluster.follow()
+    assert not left.exists()
+
+
+async def test_a_large_replay_leaves_the_event_loop_responsive(cluster: Cluster) -> None:
+    """CPU time is measured: other processes of a busy machine do not count."""
+    for number in range(100):
+        topic_id = number.to_bytes(16, "big")
+        partitions = [
+            PARTITION.replace(partition_id=index, topic_id=topic_id) for index in range(100)
+        ]
+        records = [TopicRecord(name=f"topic-{number}", topic_id=topic_id), *partitions]
+        await cluster.execute(*records)
+    longest = 0.0
+
+    async def measure() -> None:
+        nonlocal longest
+        before = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            longest, before = max(longest, now - before), now
+
+    measuring = asyncio.ensure_future(measure())
+    follower = await cluster.follow()
+    measuring.cancel()
+    assert len(follower.image.topics) == 100
+    assert longest < 0.2
 
 
 async def test_a_corrupt_snapshot_is_not_installed(

@@ -90,7 +90,7 @@ def original_from(controller: ApacheController, offset: int) -> bytes:
     """Returns the log of the controller from the batch at an offset on."""
     data = controller.metadata_log.read_bytes()
     position = 0
-    while int.from_bytes(data[position : position + 8], "big") < offset:
+    while position < len(data) and int.from_bytes(data[position : position + 8], "big") < offset:
         position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
     return data[position:]
 
@@ -105,6 +105,10 @@ async def test_the_log_is_copied_byte_for_byte_at_level_3_7(
     end = follower.offset
     async with asyncio.timeout(DEADLINE_SECONDS):
         await follower.applied(end + 5)  # the controller appends a record without effect
+    status = await asyncio.to_thread(
+        run, controller, "metadata-quorum", "describe", "--replication"
+    )
+    assert [it.split()[-1] for it in status.splitlines() if it.startswith("7")] == ["Observer"]
     await followers.stop()
     copied = followers.log_bytes()
     assert copied

@@ -52,6 +52,22 @@ def test_a_view_stays_valid_after_truncation(tmp_path: Path) -> None:
     assert log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("at", [0, 3, 9])
+def test_records_appended_after_a_restart_and_a_truncation_are_read(
+    tmp_path: Path, at: int
+) -> None:
+    """Batches of an earlier process are verified when they are read; those of this one are not."""
+    log = open_log(tmp_path)
+    for _ in range(10):
+        append(log, bytes(80))
+    log.close()
+    again = open_log(tmp_path, was_clean=True)
+    again.truncate_to(at, NOW)
+    for _ in range(10):
+        append(again, bytes(33))  # the batches end at other positions than the earlier ones
+    assert [offset for offset, _ in records_from(again, 0)] == list(range(at + 10))
+
+
 def test_truncation_removes_producer_state_above_the_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for sequence in range(30):

@@ -1,28 +1,26 @@
 """Prepares batches for an append: stamps those of producers, validates those of a leader."""
 
 from collections.abc import Sequence
-from struct import Struct
 
 from pykbroker_protocol.records.batch import (
-    HEADER_BYTES,
-    LENGTH_AT,
+    CHECKED_FROM,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
-    PREFIX_BYTES,
     RecordBatch,
     iterate_batches,
     stamp_log_append_time,
 )
 from pykbroker_protocol.records.compression import Compression
 from pykbroker_protocol.records.control import decode_marker
-from pykbroker_protocol.records.corrupt import CorruptBatch
+from pykbroker_protocol.records.corrupt import CorruptBatch, TruncatedBatch
+from pykbroker_protocol.records.crc32c import checksum
 from pykbroker_storage.index import RELATIVE_OFFSET_MAX
 
 OFFSET_MAX = 2**63 - 2  # the log end offset after it must fit into an i64
 RECORDS_BYTES_MAX = 2**31 - 1  # positions in a segment are i32
-
-_LENGTH = Struct(">i")
 
 
 class InvalidReplicatedBatch(Exception):
@@ -106,28 +104,36 @@ def next_replicated(
     offset, position, end = log_end_offset, 0, len(records)
     try:
         while position < end and len(batches) < batches_max:
-            if _is_incomplete(records, position):
-                break
             batch = RecordBatch.parse(records, position)
-            if batch.partition_leader_epoch > leader_epoch:
+            epoch = batch.partition_leader_epoch
+            if epoch > leader_epoch:
                 break
-            _validate(batch, offset, latest_epoch, leader_epoch, allows_gaps=allows_gaps)
-            if batches and batch.next_offset - batches[0].base_offset > RELATIVE_OFFSET_MAX:
+            if not _is_usual(batch, offset, latest_epoch):  # states the rule in an exception
+                _validate(batch, offset, latest_epoch, leader_epoch, allows_gaps=allows_gaps)
+            following = batch.base_offset + batch.last_offset_delta + 1
+            if batches and following - batches[0].base_offset > RELATIVE_OFFSET_MAX:
                 break  # compaction has left a gap that does not fit into one segment
             batches.append(batch)
-            offset, latest_epoch = batch.next_offset, batch.partition_leader_epoch
+            offset, latest_epoch = following, epoch
             position += batch.size_bytes
+    except TruncatedBatch:
+        pass
     except CorruptBatch as problem:
         raise _corrupt(offset, problem) from problem
     return batches
 
 
-def _is_incomplete(records: memoryview, position: int) -> bool:
-    available = len(records) - position
-    if available < HEADER_BYTES:
-        return True
-    (length,) = _LENGTH.unpack_from(records, position + LENGTH_AT)
-    return int(length) > available - PREFIX_BYTES
+def _is_usual(batch: RecordBatch, expected_offset: int, latest_epoch: int) -> bool:
+    """Returns True for a valid batch of records without a gap; `_validate` checks all others."""
+    return (
+        batch.base_offset == expected_offset
+        and batch.partition_leader_epoch >= latest_epoch
+        and batch.record_count <= batch.last_offset_delta + 1
+        and not batch.attributes & CONTROL_FLAG
+        and batch.attributes & COMPRESSION_MASK <= Compression.ZSTD
+        and expected_offset + batch.last_offset_delta <= OFFSET_MAX
+        and checksum(batch.view[CHECKED_FROM:]) == batch.crc
+    )
 
 
 def _corrupt(offset: int, problem: CorruptBatch) -> InvalidReplicatedBatch:

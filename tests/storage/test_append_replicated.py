@@ -276,7 +276,6 @@ def test_a_slice_ends_before_a_gap_that_does_not_fit_into_a_segment(tmp_path: Pa
             "huge length",
             "newer epoch than the leader",
             "batches too far apart",
-            "garbage",
         }
     ),
 )

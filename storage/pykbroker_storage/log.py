@@ -25,8 +25,10 @@ from pykbroker_storage.partition_files import (
     load_producers,
     save_leader_epochs,
     save_producers,
+    truncate_producers,
 )
 from pykbroker_storage.producer_state import ProducerStates
+from pykbroker_storage.producer_truncation import producers_in
 from pykbroker_storage.read_view import ReadView
 from pykbroker_storage.recovery import LoadedLog, load
 from pykbroker_storage.retention import count_expired
@@ -506,9 +508,10 @@ class Log:
         if offset <= self._segments.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
+        removed = producers_in(self._segments.since(offset), offset)
         self._layout_version += 1
         self._segments.truncate_to(offset, self._due_ms(now_ms))
-        self._reload_after_truncation()
+        self._reload_after_truncation(removed)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Deletes all records and continues with an empty log at `offset`."""
@@ -519,17 +522,26 @@ class Log:
         self.log_start_offset = offset
         self._reload_after_truncation()
 
-    def _reload_after_truncation(self) -> None:
+    def _reload_after_truncation(self, removed: set[int] | None = None) -> None:
+        """Adapts the state of the log; `removed` has the producers of removed batches, if known."""
         self._changed = True
         self._truncations += 1
         self.deferred_snapshot = None
         self.log_end_offset = self._segments.active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        self.producers = self._load_producers(aborted_from=self._segments.active.base_offset)
+        self.producers = self._producers_without(removed)
         self.leader_epochs.truncate_from_end(self.log_end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._save_leader_epochs()
+
+    def _producers_without(self, removed: set[int] | None) -> ProducerStates:
+        if removed is not None:
+            with suppress(MalformedTransactionIndex):  # else all batches are read again
+                return truncate_producers(
+                    self._filesystem, self.directory, list(self._segments), self.producers, removed
+                )
+        return self._load_producers(aborted_from=self._segments.active.base_offset)
 
     def _load_producers(self, *, aborted_from: int) -> ProducerStates:
         return load_producers(

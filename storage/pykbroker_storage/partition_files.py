@@ -17,6 +17,7 @@ from pykbroker_storage.producer_state import (
     snapshot_file_name,
     snapshot_pieces,
 )
+from pykbroker_storage.producer_truncation import states_after_truncation
 from pykbroker_storage.segment import Segment
 from pykbroker_storage.transaction_index_checksums import CHECKSUMS_FILE
 
@@ -39,23 +40,44 @@ def load_producers(
     all stored batches are read, even below the log start offset, so that no producer is lost.
     Transaction indexes of segments from `aborted_from` on are rebuilt.
     """
+    producers, from_offset = _newest_snapshot(filesystem, directory, segments, aborted_from)
+    _replay(segments, from_offset, producers, aborted_from)
+    return producers
+
+
+def truncate_producers(
+    filesystem: FileSystem,
+    directory: str,
+    segments: Sequence[Segment],
+    current: ProducerStates,
+    removed: set[int],
+) -> ProducerStates:
+    """Returns the states after a truncation that removed batches of these producers.
+
+    Raises MalformedTransactionIndex.
+    """
+    snapshot, offset = _newest_snapshot(filesystem, directory, segments, None)
+    segments[-1].truncate_transaction_index()
+    if not removed:
+        return current
+    return states_after_truncation(current, snapshot, segments, offset, removed)
+
+
+def _newest_snapshot(
+    filesystem: FileSystem, directory: str, segments: Sequence[Segment], upto: int | None
+) -> tuple[ProducerStates, int]:
+    """Returns the states in the newest valid snapshot and its offset; removes unusable files."""
     log_end_offset = segments[-1].next_offset
-    producers = ProducerStates()
-    from_offset = segments[0].base_offset
     for offset in reversed(_clean_up_snapshots(filesystem, directory, segments, log_end_offset)):
-        if aborted_from is not None and offset > aborted_from:
+        if upto is not None and offset > upto:
             continue
         path = snapshot_path(directory, offset)
         try:
-            producers = ProducerStates.decode(read_file(filesystem, path))
+            return ProducerStates.decode(read_file(filesystem, path)), offset
         except CorruptSnapshot as problem:
             logger.warning("%s: snapshot is corrupt (%s); removed", path, problem)
             filesystem.unlink(path)
-        else:
-            from_offset = offset
-            break
-    _replay(segments, from_offset, producers, aborted_from)
-    return producers
+    return ProducerStates(), segments[0].base_offset
 
 
 def _replay(

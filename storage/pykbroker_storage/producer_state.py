@@ -4,7 +4,7 @@ Per producer id: its epoch, its last five batches, the start of its open transac
 derives from the log; a snapshot saves reading the log from its start.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Self
 
@@ -55,14 +55,19 @@ class ProducerStates:
 
     __slots__ = ("_completed", "_frozen", "_open", "_producers")
 
-    def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
+    def __init__(
+        self,
+        producers: Iterable[tuple[int, Producer]] = (),
+        open_transactions: Iterable[tuple[int, int]] = (),
+        completed_transactions: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        self._producers: dict[int, Producer] = dict(producers)
         # The last copy returned by `freeze`, until it is released.
         self._frozen: dict[int, Producer] | None = None
         # First offset -> producer id. In log order, so the first key is the lowest.
-        self._open: dict[int, int] = {}
+        self._open: dict[int, int] = dict(open_transactions)
         # First offset -> marker offset, until the high watermark passes the marker.
-        self._completed: dict[int, int] = {}
+        self._completed: dict[int, int] = dict(completed_transactions)
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -175,6 +180,27 @@ class ProducerStates:
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
+
+    def without(self, removed: Collection[int], end_offset: int) -> Self:
+        """Returns states that lack these producers and markers at `end_offset` or above."""
+        return type(self)(
+            (it for it in self._producers.items() if it[0] not in removed),
+            (it for it in self._open.items() if it[1] not in removed),
+            (it for it in self._completed.items() if it[1] < end_offset),
+        )
+
+    def take(self, producer_ids: Collection[int], other: Self) -> None:
+        """Adds the states of these producers from `other`; `sort_transactions` must follow."""
+        for producer_id in producer_ids:
+            producer = other.get(producer_id)
+            if producer is not None:
+                self._producers[producer_id] = producer
+                if producer.transaction_first_offset != NO_OFFSET:
+                    self._open[producer.transaction_first_offset] = producer_id
+
+    def sort_transactions(self) -> None:
+        """Restores the order of open transactions."""
+        self._open = dict(sorted(self._open.items()))
 
     def active(self) -> Iterator[ActiveProducer]:
         for producer_id, producer in self._producers.items():

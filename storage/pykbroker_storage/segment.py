@@ -398,6 +398,16 @@ class Segment:
         self.transaction_index_loaded = TransactionIndex()
         self.checksums.remove(self.base_offset)
 
+    def truncate_transaction_index(self) -> None:
+        """Removes transactions that end after the last batch; raises MalformedTransactionIndex."""
+        entries = self.transaction_index
+        kept = [it for it in entries if it.last_offset < self.next_offset]
+        if len(kept) < len(entries):
+            self.clear_transaction_index()
+            for transaction in kept:
+                self.transaction_index.append(transaction)
+            self.save_transaction_index()
+
     def reset_indexes(self) -> None:
         """Starts with empty indexes: for a new segment, or before a scan that fills them."""
         self.indexes_loaded = SegmentIndexes()

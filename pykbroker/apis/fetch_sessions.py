@@ -14,6 +14,7 @@ from pykbroker_protocol.late_dataclass import dataclass, field
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
 
 T = TypeVar("T")
@@ -38,6 +39,14 @@ class PartitionKey(NamedTuple):
     number: int
 
 
+class Checked(NamedTuple):
+    """Time and state of this broker at a fetch that checked all partitions of the session."""
+
+    at: float
+    generation: int
+    broker_epoch: int
+
+
 @dataclass(slots=True)
 class SessionPartition:
     """The request for a partition and the offsets of the last response."""
@@ -47,6 +56,8 @@ class SessionPartition:
     log_start_offset: int = -1
     had_error: bool = True
     """True initially and after an error: the next response contains the partition."""
+    at_rest: Partition | None = None
+    """Set while a follower has all records and offsets of the partition."""
 
 
 @dataclass(slots=True)
@@ -57,6 +68,8 @@ class FetchSession:
     epoch: int = 1
     used_ms: int = 0
     partitions: dict[PartitionKey, SessionPartition] = field(default_factory=dict)
+    checked: Checked | None = None
+    """The last fetch of a follower that checked all partitions."""
 
     def update(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         """Adds, updates and removes partitions as the request states."""
@@ -80,6 +93,7 @@ class FetchSession:
                     self.partitions[key] = SessionPartition(requested)
                 else:
                     known.requested = requested
+                    known.at_rest = None
 
     def move_to_end(self, served: list[PartitionKey]) -> None:
         """Moves partitions that returned records to the end, so that limits affect all equally."""

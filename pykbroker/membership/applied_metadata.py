@@ -11,7 +11,7 @@ from pykbroker.generators import run_to_end
 from pykbroker.membership.committed_records import RECORDS_PER_SLICE, CommittedRecords
 from pykbroker.membership.member_replay import MemberReplay, Unserved
 from pykbroker.metadata.difference import difference
-from pykbroker.metadata.image import ClusterImage
+from pykbroker.metadata.image import NO_OFFSET, ClusterImage
 from pykbroker.metadata.replay import Replay
 from pykbroker.metadata.snapshot import SnapshotName
 from pykbroker.metadata_log.snapshot_files import read_snapshot
@@ -44,15 +44,14 @@ class AppliedMetadata:
         self.image = ClusterImage(cluster_id=cluster_id)
         self.unserved = Unserved()
         self._clock = clock
+        self.offset = NO_OFFSET
+        """Offset of the last record that subscribers have applied; open transactions wait."""
+        self.end_offset = 0
+        """All committed records below it are applied, except those of an open transaction."""
         self._records = CommittedRecords(0)
         self._subscribers: list[Deliver] = []
         self._snapshot_after_bytes = snapshot_after_bytes
         self._snapshot_due_at_bytes = snapshot_after_bytes
-
-    @property
-    def offset(self) -> int:
-        """Offset of the last applied record; records of an open transaction are not applied."""
-        return self._records.applicable_offset
 
     @property
     def next_offset(self) -> int:
@@ -71,7 +70,12 @@ class AppliedMetadata:
             delta = await self._in_slices(collecting)
             if not delta.is_empty:
                 await self._deliver(delta)
+            self._note_applied()
             on_progress()
+
+    def _note_applied(self) -> None:
+        self.offset = self._records.applicable_offset
+        self.end_offset = self._records.next_offset
 
     async def change_controller(self, controller_id: int) -> None:
         """Delivers another active controller, which no record contains."""
@@ -114,6 +118,7 @@ class AppliedMetadata:
         self.unserved = unserved
         self._records.restart(name.end_offset)
         await self._deliver(delta)
+        self._note_applied()
         self._snapshot_due_at_bytes = self.log.size_bytes + self._snapshot_after_bytes
 
     async def take_snapshot_if_due(self) -> None:

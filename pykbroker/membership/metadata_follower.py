@@ -163,7 +163,7 @@ class MetadataFollower:
     @property
     def is_caught_up(self) -> bool:
         """True while all records below the newest known high watermark are applied."""
-        return 0 <= self.high_watermark <= self._metadata.next_offset
+        return 0 <= self.high_watermark <= self._metadata.end_offset
 
     async def caught_up(self) -> None:
         """Waits until all records below the high watermark of the leader are applied.

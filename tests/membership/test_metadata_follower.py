@@ -168,10 +168,13 @@ async def test_a_delta_waits_until_the_subscriber_has_applied_the_one_before(
         await applying.wait()
 
     follower.subscribe(apply)
+    before = follower.offset
     await cluster.create_topic("orders")
     await is_true(lambda: bool(deltas))
     await cluster.create_topic("payments")
     assert names(deltas) == [["orders"]]
+    assert follower.offset == before
+    assert not follower.is_caught_up
     applying.set()
     await cluster.applied()
     assert names(deltas) == [["orders"], ["payments"]]

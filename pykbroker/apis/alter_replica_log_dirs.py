@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pykbroker.apis.describe_log_dirs import is_cordoned
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -53,6 +54,8 @@ def outcome(topic: str, index: int, call: Call, *, is_here: bool) -> ErrorCode:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not is_here:
         return ErrorCode.LOG_DIR_NOT_FOUND
+    if is_cordoned(call):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if call.node.partitions.get(topic, index) is not None:
         return ErrorCode.NONE
     if 0 <= index < call.node.image.partition_count(topic):

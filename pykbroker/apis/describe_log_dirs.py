@@ -36,9 +36,17 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> Slices[DescribeLogDir
                 topics=rows,
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
+                is_cordoned=is_cordoned(call),
             )
         ]
     )
+
+
+def is_cordoned(call: Call) -> bool:
+    """Returns whether the controller places no new replicas here (KIP-1066)."""
+    broker = call.node.image.brokers.get(call.node.node_id)
+    directory_id = call.node.partitions.directory.directory_id
+    return broker is not None and directory_id in broker.cordoned_directories
 
 
 def requested_partitions(

@@ -84,7 +84,7 @@ def answer(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     if isinstance(found, Refusal):
         return FindCoordinatorResponse(
             error_code=found.code,
-            error_message=found.message,
+            error_message=found.message or found.code.sentence,
             node_id=NO_NODE,
             port=NOT_LOCATED.port,
         )
@@ -98,7 +98,7 @@ def row(key: str, found: Located | Refusal) -> Coordinator:
             node_id=NO_NODE,
             port=NOT_LOCATED.port,
             error_code=found.code,
-            error_message=found.message,
+            error_message=found.message or "",
         )
     return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port)
 

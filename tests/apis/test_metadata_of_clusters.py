@@ -23,6 +23,7 @@ from pykbroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from pykbroker_protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from pykbroker_protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -234,3 +235,14 @@ async def test_properties_of_another_broker_are_refused(
     response = await answer_of(Client(broker).ask(DescribeConfigsRequest(resources=[resource]), 4))
     (result,) = response.results
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+@pytest.mark.parametrize("is_cordoned", [False, True])
+async def test_a_cordoned_directory_is_described_as_such(
+    broker: Broker, *, is_cordoned: bool
+) -> None:
+    brokers, directory_id = broker.node.image.brokers, broker.directory.directory_id
+    cordoned = (directory_id,) if is_cordoned else ()
+    brokers[1] = dataclasses.replace(brokers[1], cordoned_directories=cordoned)
+    response = await answer_of(Client(broker).ask(DescribeLogDirsRequest(topics=None), 5))
+    assert [it.is_cordoned for it in response.results] == [is_cordoned]

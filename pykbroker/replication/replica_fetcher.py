@@ -33,7 +33,7 @@ from pykbroker_storage.batch_preparation import InvalidReplicatedBatch
 from pykbroker_storage.leader_epochs import EpochEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pykbroker.client.connection_options import ConnectionOptions
     from pykbroker.clock import Clock
@@ -71,9 +71,9 @@ class ReplicaFetcher:
         cluster: ClusterView,
         options: ConnectionOptions,
         throttle: FollowerThrottle,
-        save_offsets: Callable[[], Awaitable[None]],
+        save_offsets: Callable[[Sequence[Partition]], Awaitable[None]],
     ) -> None:
-        """`save_offsets` writes the offset checkpoints, which a truncation has outdated."""
+        """`save_offsets` writes the offset checkpoints after truncations of partitions."""
         self.id = fetcher_id
         self.has_ended = False
         self._cluster = cluster
@@ -242,8 +242,8 @@ class ReplicaFetcher:
             await self._adjust_offsets(after)
         if after.to_flush:
             await flush_all(after.to_flush, self._backoff_seconds)
-        if after.has_truncated:
-            await self._save_offsets()
+        if after.truncated:
+            await self._save_offsets(after.truncated)
 
     async def _handle(
         self, followed: FollowedPartition, data: PartitionData, after: AfterResponse
@@ -253,7 +253,7 @@ class ReplicaFetcher:
                 after.to_adjust.append(followed)
         elif data.diverging_epoch.epoch >= 0:
             diverging = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-            after.has_truncated = True
+            after.truncated.append(followed.partition)
             await followed.truncate_after_divergence(diverging)
         else:
             appended = await followed.apply(data)
@@ -305,7 +305,7 @@ class ReplicaFetcher:
             elif isinstance(start, ErrorCode):
                 self._note_error(followed, start)
             else:
-                after.has_truncated = True
+                after.truncated.append(followed.partition)
                 with self._errors_of(followed):
                     await followed.adjust_offset(start, end)
 
@@ -316,7 +316,7 @@ class AfterResponse:
     def __init__(self) -> None:
         self.to_adjust: list[FollowedPartition] = []
         self.to_flush: list[FollowedPartition] = []
-        self.has_truncated = False
+        self.truncated: list[Partition] = []
 
 
 class PartitionErrors:

@@ -12,6 +12,8 @@ from pykbroker.replication.replica_fetcher import ReplicaFetcher
 from pykbroker.replication.throttle import FollowerThrottle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pykbroker.client.connection_options import Connect
     from pykbroker.clock import Clock
     from pykbroker.partitions.partition import Partition
@@ -91,8 +93,13 @@ class ReplicaFetchers:
             )
         return fetcher
 
-    async def _save_offsets(self) -> None:
+    async def _save_offsets(self, truncated: Sequence[Partition]) -> None:
+        """Writes checkpoints that no longer contain offsets after the ends of these logs."""
         directory = self._partitions.directory
+        for partition in truncated:
+            name, end_offset = (partition.topic, partition.index), partition.log.log_end_offset
+            if directory.first_dirty_offset(name) > end_offset:
+                directory.set_first_dirty_offset(name, end_offset)
         known = directory.offset_snapshot(self._partitions.high_watermarks())
         await asyncio.to_thread(directory.save_offsets, known)
 

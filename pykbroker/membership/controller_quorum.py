@@ -6,20 +6,25 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from pykbroker.address import Address
 from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.client.connection_pool import ConnectionPool
-from pykbroker.client.errors import ClientError, error_of
+from pykbroker.client.errors import ApiError, ClientError, error_of
 from pykbroker.membership.quorum_fetch import leader_in, probe_request
-from pykbroker.membership.quorum_view import QuorumLeader, QuorumView, joined
+from pykbroker.membership.quorum_view import CONTROLLERS_MAX, QuorumLeader, QuorumView, joined
 from pykbroker.telemetry.log_throttle import LogThrottle, suppressed_text
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.message import NO_VERSIONS, Versions
+from pykbroker_protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from pykbroker_protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pykbroker.address import Address
+    from pykbroker.client.broker_connection import BrokerConnection
     from pykbroker.client.connection_options import Connect
     from pykbroker.clock import Clock, Randomness
     from pykbroker.settings import Settings
@@ -32,6 +37,12 @@ BACKOFF_SECONDS: Final = 0.05
 BACKOFF_SECONDS_MAX: Final = 1.0
 LOG_PERIOD_SECONDS: Final = 30.0
 
+
+CONTROLLERS: Final = 2
+"""Endpoint type of a DescribeCluster that lists the controllers (KIP-919)."""
+
+CONTROLLERS_PERIOD_SECONDS: Final = 30.0
+"""Controllers that start or move later are known after this time."""
 
 RESPONSE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A Fetch returns at least one batch, and a batch of the metadata log has at most 8 MiB."""
@@ -73,6 +84,7 @@ class ControllerQuorum:
         self._lost: QuorumLeader | None = None
         self._versions: tuple[QuorumLeader, Mapping[int, Versions]] | None = None
         self._throttle = LogThrottle(lines_max=1, period_seconds=LOG_PERIOD_SECONDS)
+        self._asked: tuple[QuorumLeader | None, float] = None, 0.0
         self._on_new_leader: list[Callable[[QuorumLeader], None]] = []
 
     async def leader(self) -> QuorumLeader:
@@ -124,6 +136,25 @@ class ControllerQuorum:
         if self._versions is None or self._versions[0] != self._usable_leader():
             return None
         return self._versions[1].get(api_key, NO_VERSIONS)
+
+    async def learn_controllers(self, connection: BrokerConnection, leader: QuorumLeader) -> None:
+        """Asks a leader for all controllers, so that the others are known when it fails."""
+        now = self.options.clock.monotonic()
+        asked_leader, asked_at = self._asked
+        if leader == asked_leader and now - asked_at < CONTROLLERS_PERIOD_SECONDS:
+            return
+        self._asked = leader, now
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+        )
+        try:
+            response = await connection.request(request, DescribeClusterResponse)
+        except ApiError as failure:
+            logger.debug("controllers: %s does not list them (%s)", leader.address, failure)
+            return
+        listed = response.brokers[:CONTROLLERS_MAX]
+        endpoints = [(it.broker_id, Address(it.host, it.port)) for it in listed]
+        self.observed(leader.id, leader.epoch, endpoints)
 
     def foreign(self, address: Address) -> ForeignCluster:
         return ForeignCluster(

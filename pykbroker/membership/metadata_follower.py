@@ -235,6 +235,7 @@ class MetadataFollower:
         try:
             await self._pool.retain([leader.address])
             connection = await self._pool.connection_to(leader.address)
+            await self._quorum.learn_controllers(connection, leader)
             response = await connection.request(
                 fetch_request(self._position(leader)),
                 FetchResponse,

@@ -266,6 +266,21 @@ async def test_a_leader_that_cannot_be_reached_is_looked_for_at_all_controllers(
     assert follower.leader_id == 3001
 
 
+async def test_one_given_address_is_enough_to_find_the_other_controllers(
+    cluster: Cluster,
+) -> None:
+    follower = cluster.follower = await cluster.followers.start(
+        cluster.addresses[0], cluster_id=CLUSTER_ID
+    )
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await follower.caught_up()
+    await cluster.controllers.servers[0].stop()
+    cluster.model.elect()
+    await cluster.create_topic("orders")
+    await cluster.applied()
+    assert follower.leader_id == 3001
+
+
 @pytest.mark.parametrize("part_bytes", [100, 1 << 20])
 async def test_a_late_joiner_loads_a_snapshot_in_parts(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, part_bytes: int

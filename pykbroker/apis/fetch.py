@@ -33,10 +33,16 @@ FOLLOWERS_SERVE_SINCE_VERSION = 11
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
     node = call.node
-    session = node.fetch_sessions.find(
+    replica = replica_of(request, call.version)
+    if replica < 0:
+        find = node.fetch_sessions.find
+    else:
+        from pykbroker.apis.follower_fetch import find_session  # noqa: PLC0415 - only in a cluster
+
+        find = partial(find_session, node.fetch_sessions, replica)
+    session = find(
         request,
         uses_topic_ids=call.version >= TOPIC_IDS_SINCE_VERSION,
-        is_follower=replica_of(request, call.version) >= 0,
         now_ms=node.clock.now_ms(),
     )
     if isinstance(session, Refusal):

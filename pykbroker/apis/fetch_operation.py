@@ -56,18 +56,6 @@ class SliceEnd(Enum):
     REACHED = auto()
 
 
-def requested_partitions(
-    request: FetchRequest, session: FetchSession | None
-) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    if session is not None:
-        return ((key, it.requested) for key, it in list(session.partitions.items()))
-    return (
-        (PartitionKey(topic.topic, topic.topic_id, requested.partition), requested)
-        for topic in request.topics
-        for requested in topic.partitions
-    )
-
-
 class FetchOperation:
     """The state of one fetch request from reading to response."""
 
@@ -110,12 +98,22 @@ class FetchOperation:
 
     def reset(self) -> None:
         """Drops the results: while the fetch waits, views must not pin segments being deleted."""
-        self.unread = requested_partitions(self.request, self.session)
+        self.unread = self.requested_partitions()
         self.results: list[PartitionResult] = []
         self.bytes_left = self.bytes_max
         self.is_first = True
         self.answering.has_errors = False
         self.seen: dict[Partition, SeenEnd] = {}
+
+    def requested_partitions(self) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+        session = self.session
+        if session is not None:
+            return ((key, it.requested) for key, it in list(session.partitions.items()))
+        return (
+            (PartitionKey(topic.topic, topic.topic_id, requested.partition), requested)
+            for topic in self.request.topics
+            for requested in topic.partitions
+        )
 
     def read_next(self) -> OnDisk | SliceEnd | None:
         """Reads the next partitions; stops at records on disk and at the end of a slice."""
@@ -257,8 +255,7 @@ class FetchOperation:
         counts as `BYTES_MAX`: a response contains records of one segment, so waiting is useless.
         """
         total = 0
-        requested_all = requested_partitions(self.request, self.session)
-        for it, (_, requested) in zip(self.results, requested_all, strict=True):
+        for it, (_, requested) in zip(self.results, self.requested_partitions(), strict=True):
             assert it.partition is not None, "a fetch with errors does not wait"
             in_reach = it.partition.bytes_ahead(requested.fetch_offset, self.isolation, self.reader)
             limit = BYTES_MAX if in_reach == BYTES_MAX else max(0, requested.partition_max_bytes)

@@ -6,15 +6,13 @@ response within a session contains only partitions with records, changed offsets
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pykbroker_protocol.errors import ErrorCode, Refusal
-from pykbroker_protocol.late_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.fetch import FetchPartition, FetchRequest
 
 T = TypeVar("T")
@@ -39,37 +37,32 @@ class PartitionKey(NamedTuple):
     number: int
 
 
-class Checked(NamedTuple):
-    """Time and state of this broker at a fetch that checked all partitions of the session."""
-
-    at: float
-    generation: int
-    broker_epoch: int
-
-
-@dataclass(slots=True)
 class SessionPartition:
     """The request for a partition and the offsets of the last response."""
 
-    requested: FetchPartition
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    had_error: bool = True
-    """True initially and after an error: the next response contains the partition."""
-    at_rest: Partition | None = None
-    """Set while a follower has all records and offsets of the partition."""
+    __slots__ = ("had_error", "high_watermark", "log_start_offset", "requested")
+
+    def __init__(self, requested: FetchPartition) -> None:
+        self.requested = requested
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.had_error = True
+        """True initially and after an error: the next response contains the partition."""
 
 
-@dataclass(slots=True)
 class FetchSession:
-    session_id: int
-    uses_topic_ids: bool
-    is_follower: bool = False
-    epoch: int = 1
-    used_ms: int = 0
-    partitions: dict[PartitionKey, SessionPartition] = field(default_factory=dict)
-    checked: Checked | None = None
-    """The last fetch of a follower that checked all partitions."""
+    """The session of a consumer; `follower_session` has that of a follower."""
+
+    __slots__ = ("epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
+
+    is_follower = False
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, used_ms: int) -> None:
+        self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.used_ms = used_ms
+        self.epoch = 1
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
 
     def update(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         """Adds, updates and removes partitions as the request states."""
@@ -80,7 +73,7 @@ class FetchSession:
             for index in removed.partitions:
                 if is_full():
                     yield
-                self.partitions.pop(PartitionKey(removed.topic, removed.topic_id, index), None)
+                self.remove(PartitionKey(removed.topic, removed.topic_id, index))
 
     def add(self, request: FetchRequest, is_full: IsFull) -> Steps[None]:
         for topic in request.topics:
@@ -88,12 +81,20 @@ class FetchSession:
                 if is_full():
                     yield
                 key = PartitionKey(topic.topic, topic.topic_id, requested.partition)
-                known = self.partitions.get(key)
-                if known is None:
-                    self.partitions[key] = SessionPartition(requested)
-                else:
-                    known.requested = requested
-                    known.at_rest = None
+                self.put(key, requested)
+
+    def put(self, key: PartitionKey, requested: FetchPartition) -> None:
+        known = self.partitions.get(key)
+        if known is None:
+            self.partitions[key] = SessionPartition(requested)
+        else:
+            known.requested = requested
+
+    def remove(self, key: PartitionKey) -> None:
+        self.partitions.pop(key, None)
+
+    def close(self) -> None:
+        """Is called when the session ends."""
 
     def move_to_end(self, served: list[PartitionKey]) -> None:
         """Moves partitions that returned records to the end, so that limits affect all equally."""
@@ -101,6 +102,14 @@ class FetchSession:
             entry = self.partitions.pop(key, None)
             if entry is not None:
                 self.partitions[key] = entry
+
+
+class NewSession(Protocol):
+    """The class of a session."""
+
+    @property
+    def is_follower(self) -> bool: ...
+    def __call__(self, session_id: int, *, uses_topic_ids: bool, used_ms: int) -> FetchSession: ...
 
 
 class FetchSessions:
@@ -115,26 +124,28 @@ class FetchSessions:
         self.sessions: dict[int, FetchSession] = {}
 
     def find(
-        self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+        self,
+        request: FetchRequest,
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+        new_session: NewSession = FetchSession,
     ) -> SessionLookup:
         """Returns the session of a request, None for a fetch without session, or an error.
 
         The caller applies the partitions of the request with `FetchSession.update`.
         """
         if request.session_epoch == FINAL_EPOCH:
-            self.sessions.pop(request.session_id, None)
+            self.close(request.session_id)
             return None
         if request.session_epoch == INITIAL_EPOCH:
-            self.sessions.pop(request.session_id, None)
-            return self.open(uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms)
+            self.close(request.session_id)
+            if not self.evict_session(now_ms, for_follower=new_session.is_follower):
+                return None
+            session = new_session(self.unused_id(), uses_topic_ids=uses_topic_ids, used_ms=now_ms)
+            self.sessions[session.session_id] = session
+            return session
         return self.continue_session(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-
-    def open(self, *, uses_topic_ids: bool, is_follower: bool, now_ms: int) -> FetchSession | None:
-        if not self.evict_session(now_ms, for_follower=is_follower):
-            return None
-        session = FetchSession(self.unused_id(), uses_topic_ids, is_follower, used_ms=now_ms)
-        self.sessions[session.session_id] = session
-        return session
 
     def continue_session(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int
@@ -154,8 +165,13 @@ class FetchSessions:
         """Returns the session, or closes it and returns None if it has no partitions."""
         if session.partitions:
             return session
-        self.sessions.pop(session.session_id, None)
+        self.close(session.session_id)
         return None
+
+    def close(self, session_id: int) -> None:
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def evict_session(self, now_ms: int, *, for_follower: bool) -> bool:
         """Returns True if there is a free slot, also after an eviction."""
@@ -169,7 +185,7 @@ class FetchSessions:
             oldest = self.least_recently_used(consumers)
         if oldest is None:
             return False
-        del self.sessions[oldest.session_id]
+        self.close(oldest.session_id)
         return True
 
     @staticmethod

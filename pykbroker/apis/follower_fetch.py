@@ -1,26 +1,30 @@
-"""Fetches of followers: they read up to the log end, and acknowledge the records before it.
-
-A follower of a thousand partitions has all of them in its session, and fetches whenever one of them
-gets records. So partitions at rest, of which the follower has everything, are compared by their
-offsets only. Every half second a fetch checks them like the others: leadership, epochs, and the
-time at which the follower had all records.
-"""
+"""Fetches of followers: they read up to the log end, and acknowledge the records before it."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pykbroker.apis.fetch_operation import FetchOperation
-from pykbroker.apis.fetch_sessions import Checked
+from pykbroker.apis.fetch_response import FetchAnswer
+from pykbroker.apis.follower_session import FollowerSession
+from pykbroker.apis.slices import in_slices
 from pykbroker.partitions.isolation import Reader
 from pykbroker.partitions.reading import Fetched, read, without_records
 from pykbroker.partitions.replication_quota import ReplicationQuota, is_throttled
+from pykbroker.partitions.waiting import FetchWait
 from pykbroker_protocol.errors import ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pykbroker.apis.fetch_sessions import FetchSession, PartitionKey
+    from pykbroker.apis.fetch_response import PartitionResult
+    from pykbroker.apis.fetch_sessions import (
+        FetchSession,
+        FetchSessions,
+        PartitionKey,
+        SessionLookup,
+    )
     from pykbroker.apis.node import Call
     from pykbroker.partitions.partition import Partition
     from pykbroker_protocol.messages.fetch import (
@@ -31,98 +35,76 @@ if TYPE_CHECKING:
     )
 
 
-CHECK_SECONDS = 0.5
-"""The usual longest time between two fetches of a follower: `replica.fetch.wait.max.ms`."""
+def find_session(
+    sessions: FetchSessions,
+    replica: int,
+    request: FetchRequest,
+    *,
+    uses_topic_ids: bool,
+    now_ms: int,
+) -> SessionLookup:
+    """Like `FetchSessions.find`, for a follower."""
+    session = sessions.find(
+        request,
+        uses_topic_ids=uses_topic_ids,
+        now_ms=now_ms,
+        new_session=FollowerSession,
+    )
+    if isinstance(session, FollowerSession):
+        session.replica = replica
+    return session
+
+
+class FollowerAnswer(FetchAnswer):
+    """Makes the response within a session of a follower."""
+
+    __slots__ = ()
+
+    def changed_results(self, results: list[PartitionResult]) -> list[PartitionResult]:
+        changed_results = super().changed_results(results)
+        assert isinstance(self.session, FollowerSession)
+        self.session.answered(results)
+        return changed_results
 
 
 class FollowerFetch(FetchOperation):
     """The state of a fetch request of another broker."""
 
-    __slots__ = ("broker_epoch", "checks_all", "is_noted", "replica")
+    __slots__ = ("arrivals", "broker_epoch", "follower_session", "is_noted", "replica")
 
     def __init__(
         self, request: FetchRequest, call: Call, session: FetchSession | None, replica: int
     ) -> None:
+        self.follower_session = session if isinstance(session, FollowerSession) else None
         super().__init__(request, call, session, Reader.FOLLOWER, needs_leader=True)
         self.replica = replica
         self.broker_epoch = request.replica_state.replica_epoch
         self.is_noted = False
         """True after the first read: a second read, after a wait, shows no newer progress."""
-        self.checks_all = session is None or not self.was_checked(session)
+        self.arrivals = 0
+        if self.follower_session is not None:
+            self.answering = FollowerAnswer(call, session)
+            self.arrivals = self.follower_session.arrivals
+            self.follower_session.begin_fetch(self.broker_epoch, call.node.clock.monotonic())
+            self.unread = self.requested_partitions()
 
-    # --- partitions at rest
+    def requested_partitions(self) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+        session = self.follower_session
+        if session is None:
+            return super().requested_partitions()
+        partitions = session.partitions
+        return ((key, partitions[key].requested) for key in list(session.changed))
 
-    def was_checked(self, session: FetchSession) -> bool:
-        """Returns True if all partitions were checked recently, in the present state."""
-        now, generation = self.call.node.clock.monotonic(), self.call.node.generation.number
-        last = session.checked
-        if (
-            last is not None
-            and last.generation == generation
-            and last.broker_epoch == self.broker_epoch
-            and now - last.at < CHECK_SECONDS
-        ):
-            return True
-        session.checked = Checked(now, generation, self.broker_epoch)
-        return False
-
-    def reset(self) -> None:
-        super().reset()
-        if self.session is not None:
-            self.unread = self.moving_partitions(self.session)
-
-    def moving_partitions(
-        self, session: FetchSession
-    ) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-        """Yields the partitions to read; those at rest only wait for records."""
-        checks_all = self.checks_all
-        if self.is_noted:  # the second read only looks for changes since the first one
-            last, generation = session.checked, self.call.node.generation.number
-            checks_all = last is None or last.generation != generation
-        for key, it in list(session.partitions.items()):
-            partition = it.at_rest
-            if partition is not None and not checks_all:
-                log, end_offset = partition.log, it.requested.fetch_offset
-                if (
-                    log.log_end_offset == end_offset
-                    and partition.high_watermark == end_offset
-                    and log.log_start_offset == it.log_start_offset
-                ):
-                    self.seen[partition] = end_offset
-                    continue
-            it.at_rest = None
-            yield key, it.requested
-
-    def note_rest(self, key: PartitionKey, partition: Partition) -> None:
-        """Notes that the follower is in sync and has all records and offsets."""
-        known = self.session.partitions.get(key) if self.session is not None else None
-        if known is None or known.had_error:
-            return
-        log, end_offset = partition.log, known.requested.fetch_offset
-        if (
-            end_offset == log.log_end_offset == partition.high_watermark == known.high_watermark
-            and log.log_start_offset == known.log_start_offset
-            and self.replica in partition.leadership.in_sync
-        ):
-            known.at_rest = partition
-
-    def bytes_missing(self) -> int:
-        if self.results or not self.seen:
-            return super().bytes_missing()
-        return self.bytes_min if self.request.max_wait_ms > 0 else 0  # all are at rest
-
-    def bytes_in_reach(self) -> int:
-        if self.session is None:
-            return super().bytes_in_reach()
-        return sum(
-            it.partition.bytes_ahead(
-                self.session.partitions[it.key].requested.fetch_offset, self.isolation, self.reader
-            )
-            for it in self.results
-            if it.partition is not None and it.key in self.session.partitions
-        )
-
-    # --- reading
+    def resolve(self, key: PartitionKey) -> Partition | Refusal:
+        """Begins to watch the partition before it is read."""
+        partition = super().resolve(key)
+        if self.follower_session is not None:
+            known = self.follower_session.partitions[key]
+            known.changes_read = known.changes
+            known.is_held_back = False
+            if not isinstance(partition, Refusal):
+                known.watch(partition)
+        return partition
 
     def read(
         self, partition: Partition, requested: FetchPartition
@@ -167,15 +149,14 @@ class FollowerFetch(FetchOperation):
         outcome: Fetched | Refusal | EpochEndOffset,
     ) -> None:
         super().add_result(key, partition, outcome)
-        if not isinstance(outcome, Fetched):
-            return
-        if not outcome.records:
-            self.note_rest(key, partition)
-        if self.is_throttled(partition):
+        if isinstance(outcome, Fetched) and self.is_throttled(partition):
             if outcome.records:
                 self.quota.record(len(outcome.records), self.call.node.clock.monotonic())
             elif self.is_held_back(partition):
-                del self.seen[partition]  # its bytes do not end the wait of this fetch
+                # The bytes of this partition do not end the wait of this fetch.
+                del self.seen[partition]
+                if self.follower_session is not None:
+                    self.follower_session.partitions[key].is_held_back = True
 
     # --- leader.replication.throttled.rate (KIP-73)
 
@@ -201,6 +182,36 @@ class FollowerFetch(FetchOperation):
             )
         return context.quota
 
+    # --- waiting
+
+    def bytes_missing(self) -> int:
+        if self.follower_session is None:
+            return super().bytes_missing()
+        if self.request.max_wait_ms <= 0 or self.answering.has_errors:
+            return 0
+        return self.bytes_min - (self.bytes_max - self.bytes_left)
+
     async def wait_and_answer(self, missing: int) -> FetchResponse:
         self.is_noted = True
-        return await super().wait_and_answer(missing)
+        session = self.follower_session
+        if session is None:
+            return await super().wait_and_answer(missing)
+        self.reset()
+        missing -= session.arrivals - self.arrivals  # since the read
+        if missing > 0:
+            await self.wait_in_session(session, missing)
+        self.unread = self.requested_partitions()
+        await self.continue_reading(self.read_next())
+        return await in_slices(self.answering.answer_in_slices(self.results))
+
+    async def wait_in_session(self, session: FollowerSession, missing: int) -> None:
+        future = asyncio.get_running_loop().create_future()
+        wait = session.wait = FetchWait(missing, self.isolation, future)
+        seconds = self.request.max_wait_ms / 1000
+        timer = self.call.node.clock.expire_later(seconds, wait.complete)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            if session.wait is wait:
+                session.wait = None

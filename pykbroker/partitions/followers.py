@@ -136,6 +136,14 @@ class Followers:
             now=now,
         )
 
+    def note_idle_fetch(self, replica: int, fetched_at: float) -> None:
+        """Notes a fetch from the same offset as before, at which the log ended until then."""
+        progress = self.progress.get(replica)
+        if progress is not None and fetched_at > progress.fetched_at:
+            self.progress[replica] = progress._replace(
+                fetched_at=fetched_at, caught_up_at=max(progress.caught_up_at, fetched_at)
+            )
+
     # --- offsets
 
     @property

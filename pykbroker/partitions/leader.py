@@ -263,7 +263,7 @@ class Leader:
             logger.info("%s: appends succeed again after %.0f s", partition, seconds)
         if log.log_end_offset - log.recovery_point >= log.configuration.flush_messages:
             partition.flushing.begin()
-        if partition.waiting.follower_fetches:
+        if partition.waiting.watches or partition.waiting.follower_fetches:
             partition.waiting.bytes_appended(batch.size_bytes)
         self.advance_high_watermark()
         return written
@@ -342,6 +342,11 @@ class Leader:
         if partition.high_watermark < self.log.log_end_offset:
             self.advance_high_watermark()
 
+    def note_idle_fetch(self, replica: int, fetched_at: float) -> None:
+        """A follower that had all records fetched again at this time, without a new position."""
+        if self.followers is not None:
+            self.followers.note_idle_fetch(replica, fetched_at)
+
     @property
     def low_watermark(self) -> int:
         start_offset, followers = self.log.log_start_offset, self.followers
@@ -376,5 +381,6 @@ class Leader:
         if followers.leadership is not self.partition.leadership:
             self.partition.leadership = followers.leadership
             self.partition.generation.advance()
+            self.partition.waiting.offsets_changed()
         self.advance_high_watermark()
         return effect

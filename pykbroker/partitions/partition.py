@@ -133,6 +133,8 @@ class Partition:
         self.log.producers.advance_high_watermark(offset)
         if waiting.fetches:
             self.count_for_fetches(before, stable_before)
+        if waiting.watches:
+            waiting.offsets_changed()
         if waiting.commits:
             waiting.complete_commits(offset, self.outcome_of_commit)
 
@@ -258,6 +260,8 @@ class Partition:
             self.leader.resign()
         if (leadership.leader, leadership.leader_epoch) != (before.leader, before.leader_epoch):
             self.waiting.complete_fetches()
+        else:
+            self.waiting.offsets_changed()
 
     # --- configuration and retention
 
@@ -277,4 +281,5 @@ class Partition:
             return Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
         if target > self.log.log_start_offset:
             self.log.advance_log_start(target, now_ms)
+            self.waiting.offsets_changed()
         return self.log.log_start_offset

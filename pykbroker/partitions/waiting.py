@@ -18,15 +18,26 @@ if TYPE_CHECKING:
     from pykbroker.clock import Clock
 
 
+class FollowerWatch(Protocol):
+    """The session of a follower, as one of its partitions uses it."""
+
+    def appended(self, byte_count: int) -> None: ...
+    def change(self) -> None: ...
+    def interrupt(self) -> None: ...
+
+
 class WaitingRequests:
     """The requests that wait for one partition."""
 
-    __slots__ = ("commits", "deletions", "fetches", "follower_fetches")
+    __slots__ = ("commits", "deletions", "fetches", "follower_fetches", "watches")
 
     def __init__(self) -> None:
         self.fetches: dict[FetchWait, None] = {}
         """Consumers, in the order of their arrival."""
         self.follower_fetches: dict[FetchWait, None] = {}
+        """Followers without a session."""
+        self.watches: dict[int, FollowerWatch] = {}
+        """Sessions of followers, by broker id."""
         self.commits: list[CommitWait] = []
         self.deletions: list[CommitWait] = []
         """DeleteRecords that wait for the log start offsets of followers."""
@@ -41,11 +52,20 @@ class WaitingRequests:
         """Counts bytes that followers can read: they do not wait for the high watermark."""
         for fetch in tuple(self.follower_fetches):
             fetch.bytes_arrived(byte_count)
+        for watch in self.watches.values():
+            watch.appended(byte_count)
+
+    def offsets_changed(self) -> None:
+        """Reports changes to the sessions of followers, which their next responses contain."""
+        for watch in self.watches.values():
+            watch.change()
 
     def complete_fetches(self) -> None:
         """Completes waiting fetches, which read again, after a change other than new bytes."""
         for fetch in (*self.fetches, *self.follower_fetches):
             fetch.complete()
+        for watch in self.watches.values():
+            watch.interrupt()
 
     def complete_commits(self, high_watermark: int, outcome: ErrorCode) -> None:
         self.commits[:] = [it for it in self.commits if not it.complete_at(high_watermark, outcome)]

@@ -10,6 +10,7 @@ from pykbroker.apis.fetch_sessions import (
     FetchSessions,
     PartitionKey,
 )
+from pykbroker.apis.follower_session import FollowerSession
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.messages.fetch import (
     FetchPartition,
@@ -51,7 +52,10 @@ def find(
     now_ms: int,
 ) -> object:
     found = store.find(
-        request, uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms
+        request,
+        uses_topic_ids=uses_topic_ids,
+        now_ms=now_ms,
+        new_session=FollowerSession if is_follower else FetchSession,
     )
     if not isinstance(found, FetchSession):
         return found

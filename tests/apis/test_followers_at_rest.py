@@ -128,18 +128,3 @@ async def test_stale_broker_epoch_is_refused_for_a_partition_at_rest(tmp_path: P
         session = await at_rest(it)
         response = await session.fetch(broker_epoch=19)
         assert only(response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-async def test_follower_at_rest_counts_as_caught_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with replicated(tmp_path, in_sync=(LEADER, FOLLOWER)) as it:
-        session = await at_rest(it)
-        followers = it.partition.leader.followers
-        assert followers is not None
-        before = followers.progress[FOLLOWER].caught_up_at
-        await session.fetch()
-        assert followers.progress[FOLLOWER].caught_up_at == before
-        monkeypatch.setattr(follower_fetch, "CHECK_SECONDS", 0)
-        await session.fetch()
-        assert followers.progress[FOLLOWER].caught_up_at > before

@@ -11,7 +11,7 @@ from compat.apache.apache_kafka import CLUSTER_ID
 from compat.apache.cluster_nodes import ApacheController
 from compat.cluster import requests
 from compat.cluster.committed_metadata import CommittedMetadata
-from compat.cluster.nodes import Kind, apache_broker, own_broker
+from compat.cluster.nodes import SESSION_TIMEOUT_MS, Kind, apache_broker, own_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pykbroker.metadata.image import ClusterImage, PartitionImage
 
 CONTROLLER_ID = 100
-SESSION_TIMEOUT_MS = 3000
 STATE_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _LOG_LINES = 40

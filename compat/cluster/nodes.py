@@ -47,7 +47,9 @@ class Node(Protocol):
     def resume(self) -> None: ...
 
 
+SESSION_TIMEOUT_MS = 3000
 BROKER_SETTINGS: dict[str, object] = {
+    "broker.session.timeout.ms": SESSION_TIMEOUT_MS,
     "broker.heartbeat.interval.ms": 300,
     "replica.lag.time.max.ms": 3000,
     "replica.fetch.wait.max.ms": 200,

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from compat.wire import Wire
 from pykbroker_protocol.errors import ErrorCode
+from pykbroker_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from pykbroker_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
 CREATE_TOPICS_VERSION = 7
 REASSIGN_VERSION = 0
 ELECT_VERSION = 2
+QUOTAS_VERSION = 1
 PREFERRED = 0
 
 Assignment = Mapping[int, Sequence[int]]
@@ -77,6 +84,21 @@ def elect_preferred_leaders(controller_port: int, topic: str, partitions: Sequen
     )
     response = _ask(controller_port, request, ELECT_VERSION)
     assert response.error_code == ErrorCode.NONE, response
+
+
+def alter_default_quota(controller_port: int, key: str, value: float | None) -> None:
+    """Sets or removes a quota of all client ids."""
+    request = AlterClientQuotasRequest(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type="client-id", entity_name=None)],
+                ops=[OpData(key=key, value=value or 0.0, remove=value is None)],
+            )
+        ],
+        validate_only=False,
+    )
+    response = _ask(controller_port, request, QUOTAS_VERSION)
+    assert response.entries[0].error_code == ErrorCode.NONE, response
 
 
 def _ask(port: int, request: Message, version: int) -> Any:

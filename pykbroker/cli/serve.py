@@ -97,6 +97,8 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
     with contextlib.ExitStack() as stack:
         sends_heartbeats = not is_own_controller(settings)
         if sends_heartbeats:  # also before it is ready
+            import pykbroker.cluster_member  # noqa: F401, PLC0415  # blocks the event loop
+
             watch_event_loop(stack)
         broker = await signals.unless_stopped(start_broker(options, settings))
         if broker is None:

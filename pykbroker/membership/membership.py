@@ -329,10 +329,13 @@ def log_transition(before: Lifecycle, after: Lifecycle) -> None:
         case Phase.FENCED, Phase.UNFENCED:
             logger.info("membership: unfenced (epoch %d)", after.broker_epoch)
         case Phase.UNFENCED, Phase.FENCED:
+            is_late = after.lapsed_at >= before.session_ends_at
             logger.warning(
-                "membership: fenced, or no heartbeat was answered for %g s; producers get "
-                "NOT_LEADER_OR_FOLLOWER until the controller unfences the broker",
-                after.timing.session,
+                "membership: %s; producers get NOT_LEADER_OR_FOLLOWER until the controller "
+                "unfences the broker",
+                f"no heartbeat was answered for {after.timing.session:g} s"
+                if is_late
+                else "the controller has fenced the broker",
             )
         case ((Phase.FENCED | Phase.UNFENCED), Phase.REGISTERING):
             logger.warning(

@@ -108,7 +108,7 @@ def partition_row(
     reachability: Reachability, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
     """A missing leader has no error code here, as in Apache Kafka; Metadata has one."""
-    has_leader = reachability.error_of_leader(partition.leader) is ErrorCode.NONE
+    has_leader = reachability.leaders[partition.leader] is ErrorCode.NONE
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE,
         partition_index=partition.index,
@@ -118,5 +118,5 @@ def partition_row(
         isr_nodes=partition.in_sync,
         eligible_leader_replicas=partition.eligible,
         last_known_elr=partition.last_known,
-        offline_replicas=reachability.offline_replicas(partition),
+        offline_replicas=reachability.offline[partition.replicas, partition.directories],
     )

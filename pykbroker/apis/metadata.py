@@ -144,7 +144,7 @@ def answer(
         call.version < EMPTY_MEANS_ALL_BELOW_VERSION and not request.topics
     )
     operations = ALL_ON_A_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    parts = RowParts(operations, partial(partition_row, Reachability(call), call.version), count)
+    parts = RowParts(operations, partition_row_of(call), count)
     if requests_all:
         rows = (topic_row(it, parts) for it in list(image.topics.values()))
     else:
@@ -232,29 +232,36 @@ def topic_row(topic: TopicImage, parts: RowParts) -> Slices[MetadataResponseTopi
     )
 
 
-def partition_row(
-    reachability: Reachability, version: int, partition: PartitionImage
-) -> MetadataResponsePartition:
-    code = reachability.error_of_leader(partition.leader)
-    if version == 0:
-        return oldest_row(reachability, partition, code)
-    if code is ErrorCode.LISTENER_NOT_FOUND and version < LISTENER_ERROR_SINCE_VERSION:
-        code = ErrorCode.LEADER_NOT_AVAILABLE
-    return MetadataResponsePartition(
-        error_code=code,
-        partition_index=partition.index,
-        leader_id=NO_LEADER if code else partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.in_sync,
-        offline_replicas=reachability.offline_replicas(partition),
-    )
+def partition_row_of(call: Call) -> PartitionRow:
+    """Returns the function that makes the rows of a response."""
+    reachability = Reachability(call)
+    if call.version == 0:
+        return partial(oldest_row, reachability)
+    leaders, offline = reachability.leaders, reachability.offline
+    knows_listeners = call.version >= LISTENER_ERROR_SINCE_VERSION
+
+    def partition_row(partition: PartitionImage) -> MetadataResponsePartition:
+        leader = partition.leader
+        code = leaders[leader]
+        if code:
+            leader = NO_LEADER
+            code = code if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+        return MetadataResponsePartition(
+            error_code=code,
+            partition_index=partition.index,
+            leader_id=leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.in_sync,
+            offline_replicas=offline[partition.replicas, partition.directories],
+        )
+
+    return partition_row
 
 
-def oldest_row(
-    reachability: Reachability, partition: PartitionImage, code: ErrorCode
-) -> MetadataResponsePartition:
+def oldest_row(reachability: Reachability, partition: PartitionImage) -> MetadataResponsePartition:
     """Version 0 has only brokers that are live, and an error if one is missing."""
+    code = reachability.leaders[partition.leader]
     replicas = reachability.usable(partition.replicas)
     in_sync = reachability.usable(partition.in_sync)
     if code:

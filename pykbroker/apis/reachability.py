@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pykbroker_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pykbroker.apis.node import Call
-    from pykbroker.metadata.image import BrokerImage, PartitionImage
+    from pykbroker.metadata.image import BrokerImage
+
+    Placement: TypeAlias = tuple[tuple[int, ...], tuple[bytes, ...]]
+    """The replicas of a partition and their directories."""
 
 NO_LEADER = -1
 
@@ -19,49 +24,57 @@ MIGRATING, UNASSIGNED, LOST = ((it).to_bytes(16, "big") for it in range(3))
 class Reachability:
     """The answers for one request. They are kept, because partitions share their replica lists."""
 
-    __slots__ = ("_brokers", "_leaders", "_listener", "_offline", "_usable")
+    __slots__ = ("_usable", "leaders", "offline")
 
     def __init__(self, call: Call) -> None:
-        self._brokers = call.node.image.brokers
-        self._listener = call.peer.listener
+        brokers, listener = call.node.image.brokers, call.peer.listener
         self._usable = {
-            it.id: it
-            for it in self._brokers.values()
-            if not it.fenced and self._listener in it.listeners
+            it.id: it for it in brokers.values() if not it.fenced and listener in it.listeners
         }
-        self._leaders: dict[int, ErrorCode] = {}
-        self._offline: dict[tuple[tuple[int, ...], tuple[bytes, ...]], tuple[int, ...]] = {}
-
-    def error_of_leader(self, leader: int) -> ErrorCode:
-        """Returns NONE if clients can connect to the leader, also if it is fenced."""
-        code = self._leaders.get(leader)
-        if code is None:
-            broker = self._brokers.get(leader)
-            if broker is None:
-                code = ErrorCode.LEADER_NOT_AVAILABLE
-            elif self._listener in broker.listeners:
-                code = ErrorCode.NONE
-            else:
-                code = ErrorCode.LISTENER_NOT_FOUND
-            self._leaders[leader] = code
-        return code
-
-    def offline_replicas(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Returns replicas on brokers that are fenced or without the listener or directory."""
-        key = partition.replicas, partition.directories
-        offline = self._offline.get(key)
-        if offline is None:
-            offline = self._offline[key] = tuple(
-                replica
-                for position, replica in enumerate(partition.replicas)
-                if replica not in self._usable
-                or not has_directory(self._usable[replica], partition.directories, position)
-            )
-        return offline
+        self.leaders: Mapping[int, ErrorCode] = Leaders(brokers, listener)
+        """NONE if clients can connect to a leader, also if it is fenced."""
+        self.offline: Mapping[Placement, tuple[int, ...]] = OfflineReplicas(self._usable)
+        """Replicas on brokers that are fenced or without the listener or directory."""
 
     def usable(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the replicas on brokers that are not fenced and have the listener."""
         return tuple(it for it in replicas if it in self._usable)
+
+
+class Leaders(dict[int, ErrorCode]):
+    __slots__ = ("_brokers", "_listener")
+
+    def __init__(self, brokers: Mapping[int, BrokerImage], listener: str) -> None:
+        self._brokers = brokers
+        self._listener = listener
+
+    def __missing__(self, leader: int) -> ErrorCode:
+        broker = self._brokers.get(leader)
+        if broker is None:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        elif self._listener in broker.listeners:
+            code = ErrorCode.NONE
+        else:
+            code = ErrorCode.LISTENER_NOT_FOUND
+        self[leader] = code
+        return code
+
+
+class OfflineReplicas(dict["Placement", tuple[int, ...]]):
+    __slots__ = ("_usable",)
+
+    def __init__(self, usable: Mapping[int, BrokerImage]) -> None:
+        self._usable = usable
+
+    def __missing__(self, placement: Placement) -> tuple[int, ...]:
+        replicas, directories = placement
+        offline = self[placement] = tuple(
+            replica
+            for position, replica in enumerate(replicas)
+            if replica not in self._usable
+            or not has_directory(self._usable[replica], directories, position)
+        )
+        return offline
 
 
 def has_directory(broker: BrokerImage, directories: tuple[bytes, ...], position: int) -> bool:

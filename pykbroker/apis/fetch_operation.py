@@ -269,6 +269,12 @@ class FetchOperation:
         missing = self.bytes_missing()
         if missing > 0:
             return await self.wait_and_answer(missing)
+        return await self.answer()
+
+    async def answer(self) -> FetchResponse:
+        """A few results are answered at once, without turns of the event loop."""
+        if len(self.results) <= SLICE_ELEMENTS:
+            return self.answering.answer(self.results)
         return await in_slices(self.answering.answer_in_slices(self.results))
 
     async def wait_and_answer(self, missing: int) -> FetchResponse:
@@ -289,7 +295,7 @@ class FetchOperation:
                 deadline = 0
             await self.continue_reading(self.read_next())
             missing = self.bytes_missing()
-        return await in_slices(self.answering.answer_in_slices(self.results))
+        return await self.answer()
 
 
 def have_advanced(seen: dict[Partition, SeenEnd], reader: Reader) -> bool:

@@ -243,18 +243,18 @@ class PendingResponse:
 
     async def answer_when_settled(self, response: ProduceResponse) -> ProduceResponse | None:
         """Waits for flushes and in-sync replicas; failures and timeouts become errors."""
-        codes = await asyncio.gather(
-            *(
-                until_settled(
-                    partition,
-                    written.last_offset + 1,
-                    self.acks,
-                    self.timeout_ms,
-                    self.call.node.clock,
-                )
-                for partition, written, _ in self.unsettled
+        waits = [
+            until_settled(
+                partition,
+                written.last_offset + 1,
+                self.acks,
+                self.timeout_ms,
+                self.call.node.clock,
             )
-        )
+            for partition, written, _ in self.unsettled
+        ]
+        # One partition, the usual case, needs no task of its own.
+        codes = [await waits[0]] if len(waits) == 1 else await asyncio.gather(*waits)
         failed = {
             id(answer): refused(answer.index, Refusal(code))
             for (_, _, answer), code in zip(self.unsettled, codes, strict=True)

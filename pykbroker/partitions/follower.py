@@ -67,9 +67,10 @@ def follow_offsets(
 
 
 def truncate_to(partition: Partition, offset: int, leader: int, now_ms: int) -> None:
-    """Removes the records at `offset` or above, which the leader does not have."""
+    """Removes the records and epochs at `offset` or above, which the leader does not have."""
     log = partition.log
     if offset >= log.log_end_offset:
+        log.truncate_to(offset, now_ms)
         return
     before, high_watermark = log.log_end_offset, partition.high_watermark
     log.truncate_to(offset, now_ms)

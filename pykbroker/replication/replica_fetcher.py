@@ -55,8 +55,6 @@ SESSION_ERRORS: Final = frozenset(
 )
 """The next request begins a new session at once."""
 
-IDLE_SECONDS: Final = 5.0
-"""A fetcher without partitions ends after this time."""
 REFRESH_SECONDS: Final = 5.0
 """Interval in which log start offsets that retention has changed are sent to the leader."""
 PARTITIONS_PER_SLICE: Final = 256
@@ -75,7 +73,6 @@ class ReplicaFetcher:
     ) -> None:
         """`save_offsets` writes the offset checkpoints after truncations of partitions."""
         self.id = fetcher_id
-        self.has_ended = False
         self._cluster = cluster
         self._clock: Clock = options.clock
         self._throttle = throttle
@@ -118,10 +115,15 @@ class ReplicaFetcher:
             self._changed.set()
 
     @property
+    def is_empty(self) -> bool:
+        return not self._followed
+
+    @property
     def followed(self) -> list[FollowedPartition]:
         return list(self._followed.values())
 
     async def close(self) -> None:
+        """Ends the request in flight, too: a leader that was lost may never answer it."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -130,7 +132,7 @@ class ReplicaFetcher:
 
     async def _run(self) -> None:
         try:
-            while self._followed or await self._is_used_again():
+            while True:
                 try:
                     await self._fetch_once()
                 except ClientError as error:
@@ -141,14 +143,7 @@ class ReplicaFetcher:
                     self._session.after_failure()
                     await self._pause_after(reason_of(error))
         finally:
-            self.has_ended = True
             await self._leader.close()
-
-    async def _is_used_again(self) -> bool:
-        """Waits for new partitions; a fetcher that gets none ends."""
-        self._changed.clear()
-        await self._until_changed(IDLE_SECONDS)
-        return bool(self._followed)
 
     async def _fetch_once(self) -> None:
         await self._prepare_request()

@@ -35,6 +35,8 @@ class ReplicaFetchers:
         self._connect = connect
         self._throttle = FollowerThrottle(cluster, clock)
         self._fetchers: dict[FetcherId, ReplicaFetcher] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        """Fetchers without partitions; bounded like `_fetchers`, whose requests they end."""
         self._assigned: dict[PartitionKey, FetcherId] = {}
         self._count = cluster.settings.num_replica_fetchers
         self._is_closed = False
@@ -71,12 +73,17 @@ class ReplicaFetchers:
 
     def _unassign(self, key: PartitionKey) -> None:
         assigned = self._assigned.pop(key, None)
-        if assigned is not None:
-            self._fetchers[assigned].unfollow(key)
+        if assigned is None:
+            return
+        fetcher = self._fetchers[assigned]
+        fetcher.unfollow(key)
+        if fetcher.is_empty:
+            del self._fetchers[assigned]
+            closing = asyncio.get_running_loop().create_task(fetcher.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     def _fetcher(self, fetcher_id: FetcherId) -> ReplicaFetcher:
-        for ended in [it for it in self._fetchers.values() if it.has_ended]:
-            del self._fetchers[ended.id]
         fetcher = self._fetchers.get(fetcher_id)
         if fetcher is None:
             fetcher = self._fetchers[fetcher_id] = ReplicaFetcher(
@@ -109,3 +116,4 @@ class ReplicaFetchers:
         for fetcher in self.fetchers:
             await fetcher.close()
         self._fetchers.clear()
+        await asyncio.gather(*self._closing)

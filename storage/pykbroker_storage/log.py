@@ -504,6 +504,9 @@ class Log:
         """
         self._raise_if_closed()
         if offset >= self.log_end_offset:
+            # A leader that appended nothing has an epoch that starts at the log end.
+            if self.leader_epochs.truncate_from_end(self.log_end_offset):
+                self._save_leader_epochs()
             return
         if offset <= self._segments.base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)

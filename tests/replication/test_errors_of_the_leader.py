@@ -10,12 +10,13 @@ import pytest
 
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.records.batch import HEADER_BYTES
-from tests.replication.nodes import until
+from tests.replication.nodes import FOLLOWER, following, until
 from tests.replication.scripted_leader import TOPIC, TOPIC_ID
 from tests.storage.batches import records_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pykbroker.partitions.partition import Partition
     from tests.replication.nodes import Follower
@@ -156,3 +157,36 @@ async def test_an_incomplete_last_batch_is_fetched_again(
     follower.follow(TOPIC, TOPIC_ID)
     await until(lambda: follower.partition(TOPIC).log.log_end_offset == 2)
     assert not led.tampering
+
+
+async def test_a_leader_that_stopped_to_answer_is_asked_on_a_new_connection_when_it_leads_again(
+    leader: ScriptedLeader, follower: Follower
+) -> None:
+    led = leader.lead()
+    follower.follow(TOPIC, TOPIC_ID)
+    await until(lambda: leader.fetches)
+    leader.is_silent = True
+    count = len(leader.fetches)
+    await until(lambda: len(leader.fetches) >= count)
+    follower.follow(TOPIC, TOPIC_ID, leader=FOLLOWER, leader_epoch=1)
+    assert not follower.fetchers.fetchers
+    leader.is_silent, led.epoch = False, 2
+    leader.connections.clear()
+    led.append(b"a")
+    follower.follow(TOPIC, TOPIC_ID, leader_epoch=2)
+    await until(lambda: follower.partition(TOPIC).high_watermark == 1)
+    assert len(leader.connections) == 1
+
+
+async def test_a_request_without_an_answer_times_out(
+    tmp_path: Path, leader: ScriptedLeader
+) -> None:
+    async with following(tmp_path / "copy", replica_socket_timeout_ms=200) as follower:
+        follower.know(1, leader.port)
+        led = leader.lead()
+        led.append(b"a")
+        leader.is_silent = True
+        follower.follow(TOPIC, TOPIC_ID)
+        await until(lambda: len(leader.connections) > 1)
+        leader.is_silent = False
+        await until(lambda: follower.partition(TOPIC).high_watermark == 1)

@@ -87,6 +87,23 @@ async def test_records_that_the_new_leader_does_not_have_are_truncated(
     assert "unclean" not in caplog.text
 
 
+async def test_an_epoch_in_which_the_follower_led_without_appending_is_removed(
+    leader: ScriptedLeader, follower: Follower
+) -> None:
+    led = leader.lead()
+    led.append(b"a")
+    follower.follow(TOPIC, TOPIC_ID)
+    await until_equal(follower, led)
+    follower.follow(TOPIC, TOPIC_ID, leader=FOLLOWER, leader_epoch=1)
+    copy = follower.partition(TOPIC).log
+    copy.leader_epochs.assign(1, copy.log_end_offset)
+    led.epoch = 2
+    led.append(b"b")
+    follower.follow(TOPIC, TOPIC_ID, leader_epoch=2)
+    await until_equal(follower, led)
+    assert copy.leader_epochs.entries() == [(0, 0), (2, 1)]
+
+
 async def test_truncation_below_the_high_watermark_is_a_warning(
     leader: ScriptedLeader, follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -74,29 +74,29 @@ class Replica:
     """Records as pairs of epoch and number, which is unique."""
 
     records: list[tuple[int, int]] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     epoch: int = -1
     """The epoch in which this replica leads."""
 
     @property
-    def epochs(self) -> LeaderEpochs:
-        found = LeaderEpochs()
-        for offset, (epoch, _) in enumerate(self.records):
-            found.assign(epoch, offset)
-        return found
-
-    @property
     def end(self) -> int:
         return len(self.records)
+
+    def lead(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.epochs.assign(epoch, self.end)
+
+    def add(self, records: list[tuple[int, int]]) -> None:
+        for record in records:
+            self.epochs.assign(record[0], self.end)
+            self.records.append(record)
 
     def divergence(self, position: FetchPosition) -> EpochEnd | None:
         """The rule of a leader for a Fetch (KIP-595)."""
         if position.last_fetched_epoch < 0:
             return None
         found = self.epochs.end_offset_for(position.last_fetched_epoch, self.end)
-        if position.last_fetched_epoch == self.epoch:
-            found = EpochEnd(self.epoch, self.end)
-        elif found == UNKNOWN_END:
-            found = EpochEnd(max(self.epochs.latest_epoch, 0), self.end)
+        assert found != UNKNOWN_END, "a follower knows no later epoch than its leader"
         if found.epoch < position.last_fetched_epoch or found.end_offset < position.offset:
             return found
         return None
@@ -105,28 +105,30 @@ class Replica:
         position = fetch_position(self.epochs, self.end)
         diverging = leader.divergence(position)
         if diverging is None:
-            self.records += leader.records[position.offset : position.offset + count]
+            self.add(leader.records[position.offset : position.offset + count])
         else:
             end = end_after_divergence(diverging, self.epochs, self.end)
-            assert end < self.end, "a divergence must shorten the log"
+            before = self.epochs.entries(), self.end
             del self.records[end:]
+            self.epochs.truncate_from_end(self.end)
+            assert (self.epochs.entries(), self.end) != before, "a divergence must change the log"
 
 
 @given(st.data())
 def test_a_follower_ends_with_the_log_of_its_leader_after_any_history(data: st.DataObject) -> None:
     replicas = [Replica() for _ in range(3)]
     leader, epoch, number = replicas[0], 0, 0
-    leader.epoch = 0
+    leader.lead(0)
     for _ in range(data.draw(st.integers(0, 40))):
         match data.draw(st.sampled_from(["elect", "append", "fetch", "fetch"])):
             case "elect":
                 epoch += data.draw(st.integers(1, 2))
                 leader = data.draw(st.sampled_from(replicas))
-                leader.epoch = epoch
+                leader.lead(epoch)
             case "append":
                 for _ in range(data.draw(st.integers(1, 3))):
                     number += 1
-                    leader.records.append((leader.epoch, number))
+                    leader.add([(leader.epoch, number)])
             case _:
                 follower = data.draw(st.sampled_from(replicas))
                 if follower is not leader:

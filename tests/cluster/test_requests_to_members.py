@@ -404,3 +404,22 @@ def committed_in(consumer: Consumer, count: int) -> list[tuple[int, str]]:
         assert index is not None
         found.append((index, value.decode()))
     return found
+
+
+def test_a_broker_with_a_new_directory_is_elected_again(cluster: Cluster) -> None:
+    node, topic = cluster.nodes[OURS], of(OURS)
+    before = cluster.image().brokers[OURS].directories
+    node.stop()
+    cluster.wait_until_fenced(OURS)
+    cluster.wipe(OURS)
+    node.start()
+    cluster.wait_until_unfenced(OURS)
+    (directory,) = cluster.image().brokers[OURS].directories
+    assert directory not in before
+    cluster.wait_until_in_sync(topic)
+    cluster.wait_for(
+        "the metadata has the new directory",
+        lambda: cluster.partition(topic, LED).directories[0] == directory,
+        timeout=TIMEOUT_SECONDS,
+    )
+    cluster.lead(topic, {LED: [OURS, 3]})

@@ -76,6 +76,7 @@ class ClusterMember:
         """`on_failure` receives the reason why this broker can no longer be a member."""
         self._settings = settings
         self._environment = environment
+        self._current_settings: Callable[[], Settings] = lambda: settings
         self._stated_cluster_id = cluster_id
         options = quorum_options(
             settings,
@@ -199,7 +200,8 @@ class ClusterMember:
             level = follower.image.features.get(METADATA_VERSION, 0)
             if level < CORDONED_DIRECTORIES_LEVEL:
                 return None
-            is_cordoned = {EVERY_DIRECTORY, *settings.log_dirs} & {*settings.cordoned_log_dirs}
+            chosen = {*self._current_settings().cordoned_log_dirs}
+            is_cordoned = {EVERY_DIRECTORY, *settings.log_dirs} & chosen
             return [directory.directory_id] if is_cordoned else []
 
         return Membership(
@@ -249,6 +251,7 @@ class ClusterMember:
         current_settings: CurrentSettings,
         current_image: Callable[[], ClusterImage],
     ) -> None:
+        self._current_settings = lambda: current_settings.value
         self._replication = MemberReplication(
             partitions,
             self.membership,

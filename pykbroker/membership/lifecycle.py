@@ -40,8 +40,8 @@ Without it the heartbeat would ask for fencing, also if no controller has fenced
 
 CATCH_UP_POLL_SECONDS: Final = 0.02
 
-LEAVE_POLL_SECONDS: Final = 0.2
-"""Interval of the heartbeats of a controlled shutdown."""
+POLL_SECONDS: Final = 0.2
+"""Interval of the heartbeats while the broker waits for unfencing or for a controlled shutdown."""
 
 LEAVE_SECONDS_MAX: Final = 15.0
 """Limit of a controlled shutdown. It usually takes one heartbeat of every other broker."""
@@ -279,7 +279,9 @@ def answered(
     if state.phase is Phase.LEAVING:
         if should_shut_down:
             return moved(state, Event.SHUTDOWN_GRANTED)
-        pause = min(pause, LEAVE_POLL_SECONDS)
+        pause = min(pause, POLL_SECONDS)
+    elif is_fenced and state.is_ready:
+        pause = min(pause, POLL_SECONDS)
     due_at = now if state.is_urgent else max(now, sent_at + pause)
     state = replace(state, failures=0, due_at=due_at)
     if is_fenced:

@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pykbroker.apis.peer import Peer
 from pykbroker_protocol.late_dataclass import dataclass
+from pykbroker_protocol.message import Message
 from pykbroker_protocol.source import MalformedMessage
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -24,15 +25,22 @@ class Deferred(Generic[T]):
     before its first step. This object can be dropped after `close`, which closes `first`.
     """
 
-    __slots__ = ("_first", "_follow", "mutes")
+    __slots__ = ("_first", "_follow", "expected", "mutes")
 
     def __init__(
-        self, first: Any, follow: Callable[[Any], Awaitable[T]], *, mutes: bool = False
+        self,
+        first: Any,
+        follow: Callable[[Any], Awaitable[T]],
+        *,
+        mutes: bool = False,
+        expected: Message | None = None,
     ) -> None:
         self._first = first
         self._follow = follow
         self.mutes = mutes
         """True: the connection serves no further request before this response."""
+        self.expected = expected
+        """The response, unless the wait for it ends with an error."""
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._follow(self._first).__await__()

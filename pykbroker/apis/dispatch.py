@@ -97,8 +97,8 @@ class Dispatcher:
             peer.client_id = header.client_id
         call = Call(self.node, version, header.client_id, peer)
         response = route.handle(request, call)
-        if route.store is not None and isinstance(response, Message):
-            route.store(call, route, frame, request, response)
+        if route.store is not None and (expected := expected_response(response)) is not None:
+            route.store(call, route, frame, request, expected)
         return answered(response, route, header.correlation_id)
 
     def serve_observed(
@@ -175,6 +175,12 @@ def refuse_version(header: RequestHeader, offer: Offer) -> Answer:
     raise ProtocolViolation(
         f"api key {header.api_key} ({name}) version {header.api_version} is not served"
     )
+
+
+def expected_response(response: Any) -> Message | None:
+    """Returns the response, also if it is sent later and only an error could change it."""
+    expected = response.expected if isinstance(response, Deferred) else response
+    return expected if isinstance(expected, Message) else None
 
 
 def answered(response: Any, route: Route, correlation_id: int) -> Answer:

@@ -14,7 +14,7 @@ Checks that the general path has passed, and that hold while the generation stay
 | the topic exists, under this name with this id | x | x |
 | the partition exists | x | x |
 | this broker leads the partition (the partition of the group) | x | x |
-| the only replica has the records: no wait for followers | with acks=all | x |
+| the only replica has the records: no wait for followers | | x |
 | `flush.messages` is the default: no wait for a flush | x | x |
 | the group accepts commits under these settings | | x |
 
@@ -24,7 +24,8 @@ changes.
 Checked for each request, because it depends on the records or on the state of the group:
 
 - Produce: the batch is valid and its producer is known (`Leader.append`, which also rejects
-  the records where the in-sync set is too small); it is not transactional.
+  the records where the in-sync set is too small); it is not transactional. With acks=all the
+  response waits for the in-sync set.
 - OffsetCommit: the group is loaded here, the member and its generation may commit.
 
 A request of another generation goes through the general path. When that path has served it, the
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     class Route(Protocol):
         """Reader and writer of one version of an API."""
 
+        @property
+        def version(self) -> int: ...
         @property
         def is_flexible(self) -> bool: ...
         @property

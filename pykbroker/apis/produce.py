@@ -82,7 +82,7 @@ def produce(
     if pending.appending:
         return Deferred(response, pending.answer_when_appended, mutes=True)
     if pending.unsettled:
-        return pending.answer_when_settled(response)
+        return Deferred(response, pending.answer_when_settled, expected=response)
     return finished(response, request.acks, call)
 
 
@@ -229,7 +229,9 @@ class PendingResponse:
             log_append_time_ms=written.log_append_time_ms,
             log_start_offset=written.log_start_offset,
         )
-        if partition.high_watermark <= written.last_offset:
+        if partition.high_watermark <= written.last_offset and (
+            self.acks == ALL or partition.settled_offset <= written.last_offset
+        ):
             self.unsettled.append((partition, written, answer))
         return answer
 
@@ -322,7 +324,7 @@ def with_leaders(response: ProduceResponse, call: Call) -> ProduceResponse:
     for topic, answer in lost:
         name = topic.name or call.node.partitions.topic_name(topic.topic_id)
         current = call.node.leader_of(name or "", answer.index)
-        if current is not None:
+        if current is not None and current[0] != call.node.node_id:
             leaders.add(current[0])
             hints[id(answer)] = LeaderIdAndEpoch(leader_id=current[0], leader_epoch=current[1])
     return response.replace(

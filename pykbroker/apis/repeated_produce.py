@@ -7,7 +7,6 @@ without its numbers. `fast_path` lists the checks that are not repeated.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +16,14 @@ from pykbroker.apis.joining_transactions import (
     LOW_ATTRIBUTES_AT,
     TOPIC_IDS_SINCE_VERSION,
 )
-from pykbroker.apis.produce import ALL, refused, until_settled
+from pykbroker.apis.node import Call
+from pykbroker.apis.produce import (
+    ALL,
+    LEADER_HINT_SINCE_VERSION,
+    refused,
+    until_settled,
+    with_leaders,
+)
 from pykbroker_protocol.compiler import MalformedMessage, encode
 from pykbroker_protocol.errors import ErrorCode, Refusal
 from pykbroker_protocol.frame import body_position, read_request_header
@@ -35,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pykbroker.apis.fast_path import Route
-    from pykbroker.apis.node import Call, Node
-    from pykbroker.clock import Clock
+    from pykbroker.apis.node import Node
+    from pykbroker.apis.peer import Peer
     from pykbroker.partitions.admission import RecordsRefused
     from pykbroker.partitions.leader import Appending
     from pykbroker.partitions.partition import Partition
@@ -78,10 +84,11 @@ class Repeats:
     Only the latest version and position of the records is kept.
     """
 
-    __slots__ = ("_kind", "_known", "_length_at", "_node", "_route", "_stored_count")
+    __slots__ = ("_kind", "_known", "_length_at", "_node", "_peer", "_route", "_stored_count")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, peer: Peer) -> None:
         self._node = node
+        self._peer = peer
         self._route: Route | None = None
         self._kind = self._length_at = -1
         self._known: dict[bytes, Known] = {}
@@ -101,7 +108,7 @@ class Repeats:
         if known is None:
             return False
         partition = self._node.partitions.get(known.topic, known.partition)
-        if partition is not None and is_plain(partition, known.topic_id, known.acks):
+        if partition is not None and is_plain(partition, known.topic_id):
             self._known[key] = known._replace(generation=self._node.generation.number)
         return True
 
@@ -136,24 +143,14 @@ class Repeats:
             produce_version=kind,
             now_ms=node.clock.now_ms(),
         )
-        if isinstance(written, asyncio.Task):
-            later = partial(
-                answer_when_appended, known, partition, route, correlation_id, node.clock
-            )
-            return Waiting(Deferred(written, later), pipelined=False)
-        return answer_of(written, known, partition, route, correlation_id)
+        if isinstance(written, AppendResult) and (
+            known.acks != ALL or partition.high_watermark > written.last_offset
+        ):
+            return response_with(known, written, correlation_id)
+        return Repeat(known, partition, route, correlation_id, node, self._peer).follow(written)
 
 
-def answer_of(
-    written: AppendResult | Refusal | RecordsRefused,
-    known: Known,
-    partition: Partition,
-    route: Route,
-    correlation_id: int,
-) -> Sequence[Buffer]:
-    if not isinstance(written, AppendResult):
-        rejected = refused(known.partition, written, partition.log.log_start_offset)
-        return route.write(response_of(known.topic, known.topic_id, rejected), correlation_id)
+def response_with(known: Known, written: AppendResult, correlation_id: int) -> Sequence[Buffer]:
     response = bytearray(known.answer)
     _CORRELATION.pack_into(response, 0, correlation_id)
     first_offset, _, time_ms, log_start_offset = written
@@ -161,34 +158,56 @@ def answer_of(
     return [response]
 
 
-async def answer_when_appended(  # noqa: PLR0917
-    known: Known,
-    partition: Partition,
-    route: Route,
-    correlation_id: int,
-    clock: Clock,
-    appending: Appending,
-) -> Sequence[Buffer]:
-    """The append completes even if the client disconnects.
+class Repeat(NamedTuple):
+    """One such request whose response is sent later, or is an error."""
 
-    The generation may have changed during the inspection of the records, so that the response has
-    to wait for followers or for a flush.
-    """
-    written = await asyncio.shield(appending)
-    if isinstance(written, AppendResult):
-        end_offset = written.last_offset + 1
-        code = await until_settled(partition, end_offset, known.acks, known.timeout_ms, clock)
+    known: Known
+    partition: Partition
+    route: Route
+    correlation_id: int
+    node: Node
+    peer: Peer
+
+    def follow(
+        self, written: AppendResult | Refusal | RecordsRefused | Appending
+    ) -> Sequence[Buffer] | Waiting:
+        if isinstance(written, asyncio.Task):
+            return Waiting(Deferred(written, self.answer_when_appended), pipelined=False)
+        if isinstance(written, AppendResult):
+            return Waiting(Deferred(written, self.answer_when_settled), pipelined=True)
+        return self.refuse(written)
+
+    def refuse(self, refusal: Refusal | RecordsRefused) -> Sequence[Buffer]:
+        known, version = self.known, self.route.version
+        rejected = refused(known.partition, refusal, self.partition.log.log_start_offset)
+        response = response_of(known.topic, known.topic_id, rejected)
+        if version >= LEADER_HINT_SINCE_VERSION:
+            response = with_leaders(response, Call(self.node, version, None, self.peer))
+        return self.route.write(response, self.correlation_id)
+
+    async def answer_when_appended(self, appending: Appending) -> Sequence[Buffer]:
+        """The append completes even if the client disconnects."""
+        written = await asyncio.shield(appending)
+        if isinstance(written, AppendResult):
+            return await self.answer_when_settled(written)
+        return self.refuse(written)
+
+    async def answer_when_settled(self, written: AppendResult) -> Sequence[Buffer]:
+        """Waits for followers, and for a flush if the generation has changed since the append."""
+        known = self.known
+        code = await until_settled(
+            self.partition, written.last_offset + 1, known.acks, known.timeout_ms, self.node.clock
+        )
         if code is not ErrorCode.NONE:
-            return answer_of(Refusal(code), known, partition, route, correlation_id)
-    return answer_of(written, known, partition, route, correlation_id)
+            return self.refuse(Refusal(code))
+        return response_with(known, written, self.correlation_id)
 
 
-def is_plain(partition: Partition, topic_id: bytes | None, acks: int) -> bool:
-    """Returns whether requests to the partition need no wait, as `fast_path` requires."""
+def is_plain(partition: Partition, topic_id: bytes | None) -> bool:
+    """Returns whether requests to the partition need no wait for flushes, as in `fast_path`."""
     leadership = partition.leadership
     return (
         leadership.leader == partition.node_id
-        and (acks != ALL or len(leadership.replicas) == 1)
         and partition.never_waits_for_flushes
         and (topic_id is None or topic_id == partition.topic_id)
     )
@@ -227,7 +246,7 @@ def store(call: Call, route: Route, frame: memoryview, request: Message, respons
     [partition], [answer] = topic.partition_data, answered.partition_responses
     repeats = call.peer.repeats
     if not isinstance(repeats, Repeats):
-        repeats = call.peer.repeats = Repeats(call.node)
+        repeats = call.peer.repeats = Repeats(call.node, call.peer)
     if answer.error_code != ErrorCode.NONE or partition.records is None:
         return
     if repeats.renew(frame) or not repeats.may_store:
@@ -247,7 +266,7 @@ def store(call: Call, route: Route, frame: memoryview, request: Message, respons
     )
     template = b"".join(route.write(response_of(name, topic_id, marked), 0))
     marks = _NUMBERS.pack(*MARKS)
-    if led is not None and is_plain(led, topic_id, request.acks) and template.count(marks) == 1:
+    if led is not None and is_plain(led, topic_id) and template.count(marks) == 1:
         known = Known(
             call.node.generation.number,
             name,

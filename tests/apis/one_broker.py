@@ -57,12 +57,12 @@ class Client:
 
     def __init__(self, broker: Broker) -> None:
         self._dispatcher = Dispatcher(broker.node, broker.environment.request_observer)
-        self._peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
+        self.peer = Peer(host="127.0.0.1", port=1, listener="PLAINTEXT", connection_id=1)
 
     def ask(self, request: Message, version: int) -> Any:
         """Returns the response, or its future if it is pending."""
         frame = b"".join(write_request(request, version, 0, "client"))
-        answer = self._dispatcher.serve(memoryview(bytearray(frame)), self._peer)
+        answer = self._dispatcher.serve(memoryview(bytearray(frame)), self.peer)
         if isinstance(answer, Waiting):
             return asyncio.ensure_future(later(request, version, answer.awaitable))
         return read(request, version, answer)

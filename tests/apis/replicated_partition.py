@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.apis.repeated_produce import Repeats
 from pykbroker.controller_access import NewTopic
 from pykbroker.metadata.image import BrokerImage, TopicImage
 from pykbroker_protocol.messages.fetch import (
@@ -71,6 +72,12 @@ class Replicated:
     @property
     def leadership(self) -> Leadership:
         return self.partition.leadership
+
+    @property
+    def repeats_of_producer(self) -> int:
+        """The number of Produce requests that the fast path has learnt."""
+        repeats = self.producer.peer.repeats
+        return len(repeats._known) if isinstance(repeats, Repeats) else 0
 
     def lead(self, **changes: Any) -> None:
         """Delivers metadata of this partition with the next partition epoch."""

@@ -245,6 +245,33 @@ async def test_follower_session_lists_partitions_with_a_new_high_watermark(tmp_p
         assert response.responses == []
 
 
+async def test_repeated_acks_all_waits_for_the_followers(tmp_path: Path) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER, FOLLOWER)) as it:
+        for offset in range(4):
+            waiting = it.produce(b"a", acks=ALL)
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            await it.fetched(offset + 1)
+            row = (await waiting).responses[0].partition_responses[0]
+            assert (row.error_code, row.base_offset) == (NONE, offset)
+        assert it.repeats_of_producer == 1
+
+
+async def test_repeated_acks_all_gets_the_new_leader(tmp_path: Path) -> None:
+    async with replicated(tmp_path, in_sync=(LEADER, FOLLOWER)) as it:
+        for offset in range(3):
+            waiting = it.produce(b"a", acks=ALL)
+            await it.fetched(offset + 1)
+            await waiting
+        waiting = it.produce(b"a", acks=ALL)
+        await asyncio.sleep(0)
+        it.lead(leader=OTHER, leader_epoch=6)
+        response = await waiting
+        row = response.responses[0].partition_responses[0]
+        assert (row.error_code, row.current_leader.leader_id) == (NOT_LEADER, OTHER)
+        assert [endpoint.host for endpoint in response.node_endpoints] == ["host-3"]
+
+
 @pytest.mark.parametrize("acks", [0, 1, ALL])
 async def test_leader_without_a_session_refuses_appends(tmp_path: Path, acks: int) -> None:
     async with replicated(tmp_path, in_sync=(LEADER,)) as it:

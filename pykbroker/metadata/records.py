@@ -58,11 +58,14 @@ def encode_record(record: Message, metadata_version: int = METADATA_VERSION_LEVE
 
 
 def decode_record(value: bytes) -> Message:
-    frame_version, position = read_uvarint(value, 0)
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        record_type, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
+    except IndexError:
+        raise MalformedRecord(f"a value of {len(value)} bytes has no type and version") from None
     if frame_version != FRAME_VERSION:
         raise MalformedRecord(f"record frame version {frame_version} is not supported")
-    record_type, position = read_uvarint(value, position)
-    version, position = read_uvarint(value, position)
     record: Message = _reader(record_type, version)(value, position)[0]
     return record
 

@@ -1,25 +1,16 @@
-"""The metadata follower under controllers of the model."""
+"""The metadata follower under controllers of the model: following, applying and refusing."""
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from pykbroker.address import Address
-from pykbroker.controller.decision import Decision
-from pykbroker.membership import quorum_fetch
-from pykbroker.membership.metadata_follower import CannotFollowMetadata, MetadataFollower
-from pykbroker.membership.quorum_view import parse_address
+from pykbroker.membership.metadata_follower import CannotFollowMetadata
 from pykbroker.metadata.image import ImageDelta
-from pykbroker.testing.simulation.controller_model import RunningController, StartController
+from pykbroker.testing.simulation.controller_model import StartController
 from pykbroker.testing.simulation.controller_model.model import CLUSTER_ID
-from pykbroker.testing.simulation.controller_model.model_log import LoggedBatch
-from pykbroker_protocol.message import Message
-from pykbroker_protocol.messages.fetch import FetchRequest
-from pykbroker_protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from pykbroker_protocol.metadata.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -31,16 +22,11 @@ from pykbroker_protocol.metadata.security import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
 )
-from pykbroker_protocol.metadata.topics import (
-    ConfigRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from pykbroker_protocol.metadata.topics import ConfigRecord, TopicRecord
 from pykbroker_protocol.records.builder import BatchBuilder
 from tests.membership.conftest import Followers
+from tests.membership.followed_cluster import DEADLINE_SECONDS, Cluster, is_true
 
-DEADLINE_SECONDS = 10.0
 ACL = AccessControlEntryRecord(
     id=b"acl " * 4,
     resource_type=2,
@@ -51,85 +37,6 @@ ACL = AccessControlEntryRecord(
     operation=3,
     permission_type=3,
 )
-PARTITION = PartitionRecord(
-    partition_id=0,
-    topic_id=b"t" * 16,
-    replicas=[1],
-    isr=[1],
-    removing_replicas=[],
-    adding_replicas=[],
-    leader=1,
-    leader_epoch=0,
-    partition_epoch=0,
-    directories=[b"d" * 16],
-)
-
-
-async def is_true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():  # noqa: ASYNC110  # no event announces it
-            await asyncio.sleep(0.005)
-
-
-class Cluster:
-    """Controllers of the model and one follower."""
-
-    def __init__(self, controllers: RunningController, followers: Followers) -> None:
-        self.controllers = controllers
-        self.model = controllers.model
-        self.followers = followers
-        self.follower: MetadataFollower
-
-    @property
-    def addresses(self) -> list[Address]:
-        return [parse_address(it) for it in self.controllers.addresses]
-
-    async def follow(self, **more: Any) -> MetadataFollower:
-        """Starts a follower; returns it when it has caught up."""
-        self.follower = await self.begin(**more)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await self.follower.caught_up()
-        return self.follower
-
-    async def begin(self, **more: Any) -> MetadataFollower:
-        return await self.followers.start(*self.addresses, **{"cluster_id": CLUSTER_ID, **more})
-
-    def append(self, *records: Message) -> int:
-        """Appends a batch that the model does not apply; returns its last offset."""
-        self.model.log.append(records, self.model.epoch, 0)
-        self.model.image.offset = self.model.log.end_offset - 1
-        self.model._notify()
-        return self.model.log.end_offset - 1
-
-    def append_bytes(self, data: bytes, *, count: int) -> None:
-        log = self.model.log
-        log.batches.append(
-            LoggedBatch(log.end_offset, log.end_offset + count, self.model.epoch, data, ())
-        )
-        self.model._notify()
-
-    async def create_topic(self, name: str) -> None:
-        topic_id = name.encode().ljust(16)
-        partition = PARTITION.replace(topic_id=topic_id)
-        await self.execute(TopicRecord(name=name, topic_id=topic_id), partition)
-
-    async def delete_topic(self, name: str) -> None:
-        await self.execute(RemoveTopicRecord(topic_id=name.encode().ljust(16)))
-
-    async def execute(self, *records: Message) -> None:
-        """Commits records that the model applies, too."""
-        await self.model.execute(lambda: Decision(records, None))
-
-    async def applied(self, offset: int | None = None) -> None:
-        last = self.model.log.end_offset - 1 if offset is None else offset
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await self.follower.applied(last)
-
-    def fetched_offsets(self) -> list[int]:
-        """Offsets of the Fetch requests that were sent to a known leader."""
-        requests = self.controllers.requests(FetchRequest)
-        partitions = [it.topics[0].partitions[0] for it in requests]
-        return [it.fetch_offset for it in partitions if it.current_leader_epoch]
 
 
 @pytest.fixture
@@ -279,195 +186,6 @@ async def test_one_given_address_is_enough_to_find_the_other_controllers(
     await cluster.create_topic("orders")
     await cluster.applied()
     assert follower.leader_id == 3001
-
-
-@pytest.mark.parametrize("part_bytes", [100, 1 << 20])
-async def test_a_late_joiner_loads_a_snapshot_in_parts(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, part_bytes: int
-) -> None:
-    monkeypatch.setattr(quorum_fetch, "SNAPSHOT_PART_BYTES_MAX", part_bytes)
-    await cluster.create_topic("orders")
-    cluster.model.take_snapshot()
-    await cluster.create_topic("payments")
-    follower = await cluster.follow()
-    await cluster.applied()
-    assert set(follower.image.topics) == {"orders", "payments"}
-    assert follower.image.topics == cluster.model.image.topics
-    snapshot = cluster.model.log.snapshot
-    assert snapshot is not None
-    assert follower.log.start_offset == snapshot.name.end_offset
-    installed = cluster.followers.metadata / snapshot.name.file_name
-    assert installed.read_bytes() == snapshot.data
-    parts = cluster.controllers.requests(FetchSnapshotRequest)
-    assert len(parts) == -(-len(snapshot.data) // part_bytes)
-
-
-@pytest.mark.parametrize("elections", [0, 3])
-async def test_a_snapshot_delivers_the_difference_to_the_image_before(
-    cluster: Cluster, elections: int
-) -> None:
-    """The epoch of the log before the snapshot must not outlive it."""
-    await cluster.create_topic("orders")
-    await cluster.create_topic("old")
-    follower = await cluster.follow()
-    deltas: list[ImageDelta] = []
-    image = follower.subscribe(deltas.append)
-    for server in cluster.controllers.servers:
-        for connection in list(server.connections):
-            connection.close()
-    for _ in range(elections):
-        cluster.model.elect()
-    await cluster.delete_topic("old")
-    await cluster.create_topic("new")
-    cluster.model.take_snapshot()
-    await cluster.applied()
-    await cluster.create_topic("newer")
-    await cluster.applied()
-    for delta in deltas:
-        image.apply(delta)
-    assert set(image.topics) == {"orders", "new", "newer"}
-    assert image.topics == cluster.model.image.topics
-    assert image.offset == follower.offset
-
-
-async def test_a_snapshot_replaces_records_of_a_deposed_leader(cluster: Cluster) -> None:
-    """Their epoch is newer than that of the snapshot."""
-    follower = await cluster.follow()
-    await cluster.create_topic("orders")
-    await cluster.applied()
-    committed = cluster.model.log.high_watermark
-    cluster.model.commit_delay_seconds = None
-    cluster.model.elect()
-    change = ConfigRecord(resource_type=4, resource_name="7", name="a", value="1")
-    last = cluster.append(change)
-    await is_true(lambda: follower.log.end_offset == last + 1)
-    assert follower.high_watermark == committed
-    await cluster.followers.stop()
-    log = cluster.model.log
-    log.truncate(committed)
-    cluster.model.image = cluster.model._replayed()
-    log.take_snapshot(cluster.model.image, 0)
-    cluster.model.commit_delay_seconds = 0.0
-    cluster.model.elect()
-    await cluster.create_topic("payments")
-    follower = await cluster.follow()
-    await cluster.applied()
-    assert set(follower.image.topics) == {"orders", "payments"}
-    assert (4, "7") not in follower.image.configurations
-
-
-async def test_an_unfinished_snapshot_is_deleted_by_the_next_start(cluster: Cluster) -> None:
-    await cluster.follow()
-    await cluster.followers.stop()
-    left = cluster.followers.metadata / f"{9:020d}-{1:010d}.checkpoint.part"
-    left.write_bytes(b"x")
-    await cluster.follow()
-    assert not left.exists()
-
-
-async def test_a_large_replay_leaves_the_event_loop_responsive(cluster: Cluster) -> None:
-    """CPU time is measured: other processes of a busy machine do not count."""
-    for number in range(100):
-        topic_id = number.to_bytes(16, "big")
-        partitions = [
-            PARTITION.replace(partition_id=index, topic_id=topic_id) for index in range(100)
-        ]
-        records = [TopicRecord(name=f"topic-{number}", topic_id=topic_id), *partitions]
-        await cluster.execute(*records)
-    longest = 0.0
-
-    async def measure() -> None:
-        nonlocal longest
-        before = time.thread_time()
-        while True:
-            await asyncio.sleep(0)
-            now = time.thread_time()
-            longest, before = max(longest, now - before), now
-
-    measuring = asyncio.ensure_future(measure())
-    follower = await cluster.follow()
-    measuring.cancel()
-    assert len(follower.image.topics) == 100
-    assert longest < 0.2
-
-
-async def test_a_corrupt_snapshot_is_not_installed(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    await cluster.create_topic("orders")
-    cluster.model.take_snapshot()
-    log = cluster.model.log
-    whole = log.snapshot
-    assert whole is not None
-    log.snapshot = whole._replace(data=whole.data[:-20] + b"x" + whole.data[-19:])
-    follower = await cluster.begin()
-    await is_true(lambda: "is corrupt" in caplog.text)
-    assert not list(cluster.followers.metadata.glob("*.checkpoint"))
-    log.snapshot = whole
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        await follower.caught_up()
-    assert set(follower.image.topics) == {"orders"}
-
-
-@pytest.mark.parametrize("is_clean", [True, False])
-async def test_a_restart_fetches_only_newer_records(cluster: Cluster, *, is_clean: bool) -> None:
-    await cluster.create_topic("orders")
-    await cluster.follow()
-    await cluster.applied()
-    await (cluster.followers.stop() if is_clean else cluster.followers.crash())
-    end = cluster.model.log.end_offset
-    await cluster.create_topic("payments")
-    cluster.model.received.clear()
-    follower = await cluster.follow()
-    await cluster.applied()
-    assert min(cluster.fetched_offsets()) == end
-    assert set(follower.image.topics) == {"orders", "payments"}
-
-
-async def test_a_local_snapshot_shortens_the_log_and_the_next_start(cluster: Cluster) -> None:
-    follower = await cluster.follow(snapshot_after_bytes=2000)
-    for number in range(30):
-        await cluster.create_topic(f"topic-{number}")
-    await cluster.applied()
-    await is_true(lambda: follower.log.start_offset > 0)
-    snapshot = follower.log.snapshot
-    assert snapshot is not None
-    await cluster.followers.stop()
-    cluster.model.received.clear()
-    follower = await cluster.begin()
-    assert follower.offset == snapshot.end_offset - 1
-    assert len(follower.image.topics) > 10
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        await follower.caught_up()
-    assert follower.image.topics == cluster.model.image.topics
-    assert min(cluster.fetched_offsets()) >= snapshot.end_offset
-
-
-async def test_a_damaged_local_snapshot_is_fetched_again(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    await cluster.create_topic("orders")
-    cluster.model.take_snapshot()
-    await cluster.follow()
-    await cluster.followers.stop()
-    (found,) = cluster.followers.metadata.glob("*.checkpoint")
-    found.write_bytes(found.read_bytes()[:-10])
-    follower = await cluster.follow()
-    assert set(follower.image.topics) == {"orders"}
-    assert "fetching all metadata again" in caplog.text
-
-
-async def test_a_log_without_its_snapshot_is_fetched_again(cluster: Cluster) -> None:
-    await cluster.create_topic("orders")
-    cluster.model.take_snapshot()
-    await cluster.create_topic("payments")
-    await cluster.follow()
-    await cluster.applied()
-    await cluster.followers.stop()
-    (found,) = cluster.followers.metadata.glob("*.checkpoint")
-    found.unlink()
-    follower = await cluster.follow()
-    assert set(follower.image.topics) == {"orders", "payments"}
 
 
 async def test_records_of_a_transaction_are_applied_at_its_end(cluster: Cluster) -> None:

@@ -58,6 +58,8 @@ def test_every_record_type_of_kafka_is_declared() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
+        (b"", "a value of 0 bytes has no type and version"),
+        (b"\x01\x02", "a value of 2 bytes has no type and version"),
         (b"\x02\x02\x00", "frame version 2"),
         (b"\x01\x06\x00", "record type 6 is not supported"),
         (b"\x01\x02\x09", "TopicRecord version 9 is not supported"),

@@ -13,10 +13,21 @@ from pykbroker.testing.simulation.controller_model.model import CLUSTER_ID
 from pykbroker.testing.simulation.controller_model.model_log import LoggedBatch
 from pykbroker_protocol.message import Message
 from pykbroker_protocol.messages.fetch import FetchRequest
+from pykbroker_protocol.metadata.security import AccessControlEntryRecord
 from pykbroker_protocol.metadata.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.membership.conftest import Followers
 
 DEADLINE_SECONDS = 10.0
+ACL = AccessControlEntryRecord(
+    id=b"acl " * 4,
+    resource_type=2,
+    resource_name="a",
+    pattern_type=3,
+    principal="User:alice",
+    host="*",
+    operation=3,
+    permission_type=3,
+)
 PARTITION = PartitionRecord(
     partition_id=0,
     topic_id=b"t" * 16,

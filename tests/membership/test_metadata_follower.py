@@ -19,24 +19,12 @@ from pykbroker_protocol.metadata.cluster import (
     ZkMigrationStateRecord,
 )
 from pykbroker_protocol.metadata.security import (
-    AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
 )
 from pykbroker_protocol.metadata.topics import ConfigRecord, TopicRecord
 from pykbroker_protocol.records.builder import BatchBuilder
 from tests.membership.conftest import Followers
-from tests.membership.followed_cluster import DEADLINE_SECONDS, Cluster, is_true
-
-ACL = AccessControlEntryRecord(
-    id=b"acl " * 4,
-    resource_type=2,
-    resource_name="a",
-    pattern_type=3,
-    principal="User:alice",
-    host="*",
-    operation=3,
-    permission_type=3,
-)
+from tests.membership.followed_cluster import ACL, DEADLINE_SECONDS, Cluster, is_true
 
 
 @pytest.fixture

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pykbroker.membership import quorum_fetch
+from pykbroker.membership.metadata_follower import CannotFollowMetadata
 from pykbroker.testing.simulation.controller_model import StartController
 from pykbroker_protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from pykbroker_protocol.metadata.cluster import BeginTransactionRecord, EndTransactionRecord
 from pykbroker_protocol.metadata.topics import ConfigRecord, TopicRecord
 from tests.membership.conftest import Followers
-from tests.membership.followed_cluster import DEADLINE_SECONDS, PARTITION, Cluster, is_true
+from tests.membership.followed_cluster import ACL, DEADLINE_SECONDS, PARTITION, Cluster, is_true
 
 if TYPE_CHECKING:
     from pykbroker.metadata.image import ImageDelta
@@ -209,3 +211,35 @@ async def test_a_log_without_its_snapshot_is_fetched_again(cluster: Cluster) -> 
     found.unlink()
     follower = await cluster.follow()
     assert set(follower.image.topics) == {"orders", "payments"}
+
+
+async def test_no_snapshot_is_taken_inside_of_a_transaction(cluster: Cluster) -> None:
+    follower = await cluster.follow(snapshot_after_bytes=500)
+    cluster.append(BeginTransactionRecord())
+    for number in range(20):
+        cluster.append(TopicRecord(name=f"topic-{number}", topic_id=number.to_bytes(16, "big")))
+    cluster.model.commit()
+    end = cluster.model.log.end_offset
+    await is_true(lambda: follower.high_watermark == end and follower.is_caught_up)
+    await cluster.followers.stop()
+    cluster.append(EndTransactionRecord())
+    cluster.model.commit()
+    follower = await cluster.follow(snapshot_after_bytes=500)
+    assert len(follower.image.topics) == 20
+
+
+async def test_no_snapshot_loses_the_restrictions_of_the_cluster(cluster: Cluster) -> None:
+    follower = await cluster.follow(snapshot_after_bytes=500)
+    cluster.append(ACL)
+    cluster.model.commit()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await follower.until_failed()
+    for number in range(20):
+        last = cluster.append(
+            TopicRecord(name=f"topic-{number}", topic_id=number.to_bytes(16, "big"))
+        )
+    cluster.model.commit()
+    await cluster.applied(last)
+    await cluster.followers.stop()
+    with pytest.raises(CannotFollowMetadata, match="ACLs"):
+        await cluster.follow()

@@ -1,4 +1,4 @@
-"""Log lines quoted in docs/operations.md and docs/cli.md exist in the code."""
+"""Log lines quoted in docs/operations.md, docs/cli.md and docs/cluster.md exist in the code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def exists(line: str) -> bool:
 LINES: Final = sorted(
     {
         line
-        for page in ("docs/operations.md", "docs/cli.md")
+        for page in ("docs/operations.md", "docs/cli.md", "docs/cluster.md")
         for line in quoted_lines((ROOT / page).read_text(encoding="utf-8"))
     }
 )

@@ -67,22 +67,13 @@ def after_fetch(
     )
 
 
-def at_new_leader_epoch(
-    progress: FollowerProgress,
-    *,
-    leader_end_offset: int,
-    is_new_leader: bool,
-    is_in_sync: bool,
-    now: float,
-) -> FollowerProgress:
+def at_new_leader_epoch(*, is_in_sync: bool, now: float) -> FollowerProgress:
     """Returns the progress at the start of a leader epoch.
+
+    The last fetch of an earlier epoch does not count, even if this broker led that epoch: another
+    leader in between, of which this broker has not heard, can have truncated the follower.
 
     An in-sync follower has the whole maximum lag to send its first fetch. Another follower counts
     as caught up only after a fetch, so that it does not hold back the high watermark.
     """
-    caught_up_at = now if is_in_sync else NEVER
-    if is_new_leader:
-        return FollowerProgress(caught_up_at=caught_up_at)
-    return progress._replace(
-        leader_end_offset=leader_end_offset, fetched_at=caught_up_at, caught_up_at=caught_up_at
-    )
+    return FollowerProgress(caught_up_at=now if is_in_sync else NEVER)

@@ -62,13 +62,7 @@ class Followers:
         self.epoch_start_offset = epoch_start_offset
         """Log end offset at the start of the leader epoch."""
         self.progress: dict[int, FollowerProgress] = {
-            replica: at_new_leader_epoch(
-                NO_PROGRESS,
-                leader_end_offset=epoch_start_offset,
-                is_new_leader=True,
-                is_in_sync=replica in leadership.in_sync,
-                now=now,
-            )
+            replica: at_new_leader_epoch(is_in_sync=replica in leadership.in_sync, now=now)
             for replica in leadership.replicas
             if replica != leadership.leader
         }
@@ -88,13 +82,9 @@ class Followers:
         }
         if leadership.leader_epoch > before.leader_epoch:
             self.epoch_start_offset = leader_end_offset
-            for replica, progress in self.progress.items():
+            for replica in self.progress:
                 self.progress[replica] = at_new_leader_epoch(
-                    progress,
-                    leader_end_offset=leader_end_offset,
-                    is_new_leader=False,
-                    is_in_sync=replica in leadership.in_sync,
-                    now=now,
+                    is_in_sync=replica in leadership.in_sync, now=now
                 )
 
     # --- fetches

@@ -71,7 +71,7 @@ def at_new_leader_epoch(*, is_in_sync: bool, now: float) -> FollowerProgress:
     """Returns the progress at the start of a leader epoch.
 
     The last fetch of an earlier epoch does not count, even if this broker led that epoch: another
-    leader in between, of which this broker has not heard, can have truncated the follower.
+    leader, in an epoch that is not in the metadata of this broker yet, can have truncated the log.
 
     An in-sync follower has the whole maximum lag to send its first fetch. Another follower counts
     as caught up only after a fetch, so that it does not hold back the high watermark.

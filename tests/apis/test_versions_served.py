@@ -83,8 +83,10 @@ BOUNDS = {
 OF_MEANING = {
     "api_versions.ZERO_MINIMUM_SINCE_VERSION": 4,  # KAFKA-17011
     "delete_topics.DISABLED_ERROR_SINCE_VERSION": 3,
+    "fetch.FOLLOWERS_SERVE_SINCE_VERSION": 11,  # KIP-392
     "joining_transactions.ABORTABLE_SINCE_VERSION": 11,  # KIP-890
     "joining_transactions.ADDED_SINCE_VERSION": 12,  # KIP-890
+    "list_offsets.OFFSET_NOT_AVAILABLE_SINCE_VERSION": 5,  # KIP-207
     "metadata.LISTENER_ERROR_SINCE_VERSION": 6,
     "txn_offset_commit.ABORTABLE_SINCE": 4,  # KIP-890
     "txn_offset_commit.ADDED_HERE_SINCE": 5,  # KIP-890

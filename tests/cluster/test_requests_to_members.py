@@ -34,7 +34,7 @@ from pykbroker_protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from compat.apache import ApacheTools
     from pykbroker_protocol.message import Message
@@ -280,27 +280,30 @@ def test_elections_have_the_same_results(cluster: Cluster) -> None:
 # --- coordinators and transactions
 
 
-def coordinator_of(cluster: Cluster, key: str, key_type: int) -> int:
-    """Creates the internal topic with the first request, and returns a node that is known."""
+def coordinator_of(cluster: Cluster, key: str, key_type: int, *, without: int | None = None) -> int:
+    """Creates the internal topic with the first request; returns the node that all brokers name."""
     request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
-        answers = [ask(cluster, it, request, 4).coordinators[0] for it in cluster.nodes]
-        if not any(it.error_code for it in answers):
-            node_id: int
-            (node_id,) = {it.node_id for it in answers}
-            return node_id
+        nodes = [it for it in cluster.nodes if it != without]
+        answers = [ask(cluster, it, request, 4).coordinators[0] for it in nodes]
+        named: set[int] = {it.node_id for it in answers}
+        if not any(it.error_code for it in answers) and len(named) == 1:
+            return named.pop()
         assert time.monotonic() < deadline, answers
         time.sleep(0.1)
 
 
-def keys_by_coordinator(cluster: Cluster, key_type: int) -> dict[int, str]:
-    """Returns a key for each broker, which then coordinates it."""
+def keys_by_coordinator(
+    cluster: Cluster, key_type: int, nodes: Collection[int] | None = None
+) -> dict[int, str]:
+    """Returns a key for each of these brokers, or of all, which coordinates it."""
+    wanted = set(cluster.nodes if nodes is None else nodes)
     found: dict[int, str] = {}
     for number in range(100):
         key = f"key-{number}"
         found.setdefault(coordinator_of(cluster, key, key_type), key)
-        if len(found) == len(cluster.nodes):
+        if wanted <= found.keys():
             return found
     raise AssertionError(found)
 
@@ -404,6 +407,55 @@ def committed_in(consumer: Consumer, count: int) -> list[tuple[int, str]]:
         assert index is not None
         found.append((index, value.decode()))
     return found
+
+
+@pytest.mark.parametrize("victim", [THEIRS, OURS])
+def test_groups_and_transactions_continue_when_their_coordinator_is_killed(
+    cluster: Cluster, victim: int
+) -> None:
+    topic = f"survives-{victim}"
+    cluster.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}, min_insync_replicas=2)
+    transactional_id = keys_by_coordinator(cluster, 1, {victim})[victim]
+    group = keys_by_coordinator(cluster, 0, {victim})[victim]
+    cluster.wait_until_in_sync("__transaction_state", "__consumer_offsets")
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": transactional_id,
+            "socket.timeout.ms": 5000,
+            "reconnect.backoff.max.ms": 500,
+        }
+    )
+    producer.init_transactions(TIMEOUT_SECONDS)
+    expected = []
+    for number in range(4):
+        value = f"after-{number}"
+        producer.begin_transaction()
+        for index in range(3):
+            producer.produce(topic, value, partition=index)
+        producer.flush(TIMEOUT_SECONDS)
+        if number == 1:  # while the transaction is open
+            cluster.nodes[victim].kill()
+            cluster.wait_until_fenced(victim)
+        consumer = new_consumer(cluster, group)
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, number + 1)],
+            consumer.consumer_group_metadata(),
+            TIMEOUT_SECONDS,
+        )
+        consumer.close()
+        if number == 2:
+            producer.abort_transaction(TIMEOUT_SECONDS)
+        else:
+            producer.commit_transaction(TIMEOUT_SECONDS)
+            expected += [(index, value) for index in range(3)]
+    assert coordinator_of(cluster, transactional_id, 1, without=victim) != victim
+    reader = new_consumer(cluster, group)
+    (committed,) = reader.committed([TopicPartition(topic, 0)], TIMEOUT_SECONDS)
+    assert committed.offset == 4
+    reader.assign([TopicPartition(topic, index, 0) for index in range(3)])
+    assert sorted(committed_in(reader, len(expected))) == sorted(expected)
+    reader.close()
 
 
 def test_a_broker_with_a_new_directory_is_elected_again(cluster: Cluster) -> None:

@@ -114,9 +114,14 @@ def advertised(bound: Address, given: Iterable[Address]) -> Address:
 
 
 def refuse_other_hosts(settings: Settings) -> str | None:
-    """The reason why a node with its own controller does not start: the controller is elsewhere."""
+    """The reason why a node with its own controller does not start: other nodes are configured."""
     if not is_own_controller(settings):
         return None
+    if settings.cordoned_log_dirs:
+        return (
+            "cordoned.log.dirs (--guest): this node is its own controller, no other broker could "
+            "get the partitions; --roles broker joins a cluster"
+        )
     servers = settings.controller_quorum_bootstrap_servers
     hosts = [server.rpartition(":")[0].strip("[]") for server in servers]
     return None if all(is_this_host(host) for host in hosts) else other_controllers(settings)

@@ -99,6 +99,7 @@ async def serve_until_stopped(options: Namespace, settings: Settings, data: str 
         if sends_heartbeats:  # also before it is ready
             import pykbroker.cluster_member  # noqa: F401, PLC0415  # blocks the event loop
 
+            gc.set_threshold(*COLLECTOR_THRESHOLDS)
             watch_event_loop(stack)
         broker = await signals.unless_stopped(start_broker(options, settings))
         if broker is None:

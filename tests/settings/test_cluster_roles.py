@@ -108,3 +108,9 @@ def test_the_inter_broker_listener_is_plaintext_unless_it_is_named() -> None:
 
 def test_a_node_without_roles_is_its_own_controller() -> None:
     assert is_own_controller(load_settings({}))
+
+
+def test_a_node_that_is_its_own_controller_cannot_be_a_guest() -> None:
+    refusal = refuse_other_hosts(load_settings({"cordoned.log.dirs": "*"}))
+    assert refusal is not None
+    assert "--roles broker" in refusal

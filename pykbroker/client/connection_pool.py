@@ -49,6 +49,12 @@ class ConnectionPool:
                 if connection is not None:
                     await connection.close()
 
+    def discard(self, address: Address) -> None:
+        """Closes a connection without waiting for bytes that are not sent yet."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.fail(Disconnected(f"{address}: the connection was closed here"))
+
     async def close(self) -> None:
         self._is_closed = True
         connections = list(self._connections.values())

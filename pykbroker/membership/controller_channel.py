@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pykbroker.client.connection import time_limit
 from pykbroker.client.connection_options import TIMEOUT_SECONDS
 from pykbroker.client.connection_pool import ConnectionPool
-from pykbroker.client.errors import ApiError, ClientError, Disconnected, InvalidRequest
+from pykbroker.client.errors import ApiError, ClientError, Disconnected, InvalidRequest, TimedOut
 from pykbroker.client.retries import Attempts
 from pykbroker.controller_access import ControllerUnavailable
 from pykbroker.membership.controller_quorum import ForeignCluster
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pykbroker_protocol.message import Versions
 
 Answer = TypeVar("Answer", bound=Message)
+
+SILENCE_SECONDS_MAX: Final = 4.0
+"""Two heartbeats without a response; the session of a broker is longer."""
 
 _LISTS_OF_OUTCOMES: Final = ("topics", "results", "responses", "entries")
 """Responses without an error of their own have one in each element of such a list."""
@@ -40,6 +43,8 @@ class QuorumChannel:
         self._timeout_seconds = timeout_seconds
         self._pool = ConnectionPool(quorum.options)
         self._is_closed = False
+        self._unanswered_since: float | None = None
+        """Monotonic time of the first request after the last response."""
         quorum.on_new_leader(self._leave_others)
 
     async def request(
@@ -67,6 +72,7 @@ class QuorumChannel:
                     last_failure = outcome
                     await attempts.pause()
         except TimeoutError:
+            self._replace_silent_connection()
             reasons = last_failure or joined(self._quorum.reasons) or "no response"
             text = f"no active controller answered in {seconds:g} s: {reasons}"
             raise ControllerUnavailable(text) from None
@@ -96,18 +102,33 @@ class QuorumChannel:
             await self._pool.retain([leader.address])
             connection = await self._pool.connection_to(leader.address)
             self._quorum.note_versions(leader, connection.versions)
+            if self._unanswered_since is None:
+                self._unanswered_since = self._quorum.options.clock.monotonic()
             response = await connection.request(
                 request, response_type, version_max=version_max, timeout_seconds=seconds
             )
+            self._unanswered_since = None
         except (ApiError, InvalidRequest) as failure:  # the controller is too old or too new
             raise ControllerUnavailable(str(failure)) from failure
         except ClientError as failure:
+            self._unanswered_since = None
             self._quorum.lost(leader)
             return str(failure)
         if is_not_controller(response):
             self._quorum.lost(leader)
             return f"{leader.address} is not the active controller"
         return response
+
+    def _replace_silent_connection(self) -> None:
+        """Closes a connection without any response for long.
+
+        After an outage of the network, TCP can take minutes until it sends again.
+        """
+        since, now = self._unanswered_since, self._quorum.options.clock.monotonic()
+        if since is not None and now - since >= SILENCE_SECONDS_MAX:
+            self._unanswered_since = None
+            for connection in self._pool.connections:
+                connection.fail(TimedOut(f"{connection.address} does not respond"))
 
     def _leave_others(self, leader: QuorumLeader) -> None:
         """Ends requests to a leader that was deposed, which may hang; they are sent again."""

@@ -193,7 +193,8 @@ class ControllerQuorum:
             request = probe_request(self.cluster_id)
             response = await connection.request(request, FetchResponse)
         except ClientError as failure:
-            self.reasons[address] = str(failure)
+            self.reasons[address] = reason_without(address, str(failure))
+            self._pool.discard(address)
             return None
         if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             raise self.foreign(address)
@@ -219,3 +220,10 @@ class ControllerQuorum:
                 joined(self.reasons),
                 suppressed_text(suppressed),
             )
+
+
+def reason_without(address: Address, text: str) -> str:
+    """Returns an error text without the address, which the log line contains already."""
+    for prefix in (f"cannot connect to {address}: ", f"{address}: ", f"{address} "):
+        text = text.removeprefix(prefix)
+    return text

@@ -242,6 +242,7 @@ class MetadataFollower:
                 timeout_seconds=self._fetch_timeout_seconds,
             )
         except ClientError as failure:
+            self._pool.discard(leader.address)  # TCP can take minutes until it sends again
             await self._retry(leader, str(failure))
             return
         named = leader_in(response)

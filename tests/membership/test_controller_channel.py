@@ -9,6 +9,7 @@ import pytest
 from pykbroker.address import Address
 from pykbroker.client.connection_options import ConnectionOptions
 from pykbroker.controller_access import ControllerUnavailable
+from pykbroker.membership import controller_channel
 from pykbroker.membership.controller_channel import QuorumChannel, is_not_controller
 from pykbroker.membership.controller_quorum import ControllerQuorum
 from pykbroker.membership.quorum_fetch import leader_in, probe_request
@@ -124,6 +125,27 @@ async def test_a_request_to_a_paused_controller_is_sent_to_its_successor(
     quorum.observed(3001, controllers.model.epoch, [(3001, Address(host, port))])
     async with asyncio.timeout(0.9):
         await waiting
+
+
+async def test_a_silent_connection_is_replaced(
+    controllers: RunningController, channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first connection is like one whose packets a network drops."""
+    monkeypatch.setattr(controller_channel, "SILENCE_SECONDS_MAX", 0.1)
+    _, channel = channels.open(controllers.addresses)
+    await sent(channel)
+    requests = controllers.servers[0].requests
+    serve = requests.serve
+
+    async def hang(_: memoryview) -> list[bytes]:
+        requests.serve = serve  # type: ignore[method-assign]
+        await asyncio.Event().wait()
+        return []
+
+    requests.serve = hang  # type: ignore[method-assign,assignment]
+    with pytest.raises(ControllerUnavailable):
+        await sent(channel, timeout_seconds=0.2)
+    await sent(channel, timeout_seconds=2)
 
 
 async def test_without_a_controller_the_error_names_addresses_and_reasons(

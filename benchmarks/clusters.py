@@ -13,10 +13,11 @@ from benchmarks.measurement import PYKBROKER
 from benchmarks.process_usage import Cost
 from compat.apache import ApacheKafka, ApacheTools
 from compat.apache.apache_kafka import SERVER_JVM
+from compat.broker_process import BrokerProcess
 from compat.cluster import Cluster, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.rivals import Rival
@@ -41,8 +42,12 @@ def running_cluster(
     *,
     settings: Mapping[str, object] | None = None,
     controller_settings: Mapping[str, object] | None = None,
+    python_of: Callable[[int], Sequence[str]] | None = None,
 ) -> Iterator[Cluster]:
-    """Starts a controller and three brokers; kills them at the end."""
+    """Starts a controller and three brokers; kills them at the end.
+
+    `python_of` returns another Python command for a broker of PyKBroker, such as a profiler.
+    """
     kind = Kind.OWN if rival.name == PYKBROKER else Kind.APACHE
     cluster = Cluster(
         directory,
@@ -51,9 +56,11 @@ def running_cluster(
         settings={**_SHIPPED, **(settings or {})},
         controller_settings={**_SHIPPED_CONTROLLER, **(controller_settings or {})},
     )
-    for node in cluster.nodes.values():
+    for node_id, node in cluster.nodes.items():
         if isinstance(node, ApacheKafka):
             node.jvm = [f"-Xms{HEAP}", f"-Xmx{HEAP}", *SERVER_JVM]
+        elif isinstance(node, BrokerProcess) and python_of is not None:
+            node.python = tuple(python_of(node_id))
     with cluster:
         yield cluster
 

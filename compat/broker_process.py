@@ -42,7 +42,7 @@ class BrokerProcess:
         self.settings = dict(settings or {})
         self.arguments = tuple(arguments)
         self.ready_line = ""
-        self._python = tuple(python)
+        self.python = tuple(python)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -80,7 +80,7 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         """Returns the command line that starts this node."""
-        command = [*self._python, "-m", "pykbroker", "serve"]
+        command = [*self.python, "-m", "pykbroker", "serve"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.data_dir)]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]

@@ -63,7 +63,7 @@ FULL = Scale(
     warm_up_seconds=15.0,
     cluster_seconds=20.0,
     member_partitions=1_000,
-    kills=3,
+    kills=5,
 )
 QUICK = Scale(
     small_records=100_000,

@@ -33,12 +33,12 @@ def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
     with running_cluster(rival, scratch) as cluster:
         cluster.create_topic(LOAD, rotated(PARTITIONS), min_insync_replicas=MIN_IN_SYNC)
         cluster.create_topic(PROBE, rotated(1), min_insync_replicas=MIN_IN_SYNC)
-        _produce(cluster, scale.warm_up_seconds)
+        produce(cluster, scale.warm_up_seconds)
         yield from _fixed_load(cluster, scale.cluster_seconds)
         yield from _small_requests(cluster, scale.cluster_seconds)
 
 
-def _produce(cluster: Cluster, seconds: float) -> float:
+def produce(cluster: Cluster, seconds: float) -> float:
     """Returns the gigabytes of acknowledged records."""
     amount = (PARTITIONS, RECORDS_PER_SECOND, RECORD_BYTES, seconds)
     client = run_client("fixed_rate_producer", cluster.bootstrap, LOAD, *amount)
@@ -53,7 +53,7 @@ def _fixed_load(cluster: Cluster, seconds: float) -> Iterator[Sample]:
         cost_of_brokers(cluster) as cost,
         running_client("steady_produce", leader.port, PROBE, PROBE_EACH_MS) as probe,
     ):
-        gigabytes = _produce(cluster, seconds)
+        gigabytes = produce(cluster, seconds)
     value = cost.cpu_seconds / gigabytes
     yield Sample(case=case, metric="broker CPU per replicated GB", unit="s/GB", value=value)
     yield from _latencies(case, probe.numbers)

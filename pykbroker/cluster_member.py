@@ -296,6 +296,7 @@ class ClusterMember:
     async def detach(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
+            await asyncio.wait([self._watching])
         if self._follower is not None:
             await self._follower.close()
         if self._disk is not None:

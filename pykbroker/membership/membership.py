@@ -139,7 +139,9 @@ class Membership:
     async def until_failed(self) -> Exception:
         """Returns the reason when the membership ends without a request to stop."""
         await self._until(lambda: self.failure is not None, raises=False)
-        assert self.failure is not None, "the membership ended by a request to stop"
+        if self.failure is None:  # the broker is stopping
+            await asyncio.Event().wait()
+        assert self.failure is not None
         return self.failure
 
     def step_aside(self) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import errno
 import json
 import logging
+import threading
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from pykbroker.cluster_member import ClusterMember
 from pykbroker.controller_access import NewTopic
 from pykbroker.membership.lifecycle import Phase
 from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER
+from pykbroker.partitions.partition_registry import Partitions
 from pykbroker.settings import load_settings
 from pykbroker_protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from pykbroker_protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from pykbroker.metadata.image import TopicImage
     from pykbroker.settings import Settings
     from pykbroker.testing.simulation.controller_model import RunningController, StartController
 
@@ -421,12 +425,73 @@ async def test_partitions_on_disk_are_judged_by_metadata_with_the_own_registrati
         assert [it.rpartition("-")[2] for it in broker.directory.strays()] == ["stray"]
 
 
-async def test_logs_are_recovered_after_a_crash_while_heartbeats_continue(
-    controller: RunningController, tmp_path: Path
+async def test_heartbeats_continue_while_logs_are_recovered_after_a_crash(
+    controller: RunningController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = await start(controller, tmp_path)
     await controller.model.create_topics([NewTopic(name="orders", partitions=3)])
     await until(lambda: broker.partitions.get("orders", 2) is not None)
     await broker.crash()
+    open_log = Partitions.open_log
+    event_loop_thread = threading.get_ident()
+    recovered: list[int] = []
+
+    def recover_slowly(partitions: Partitions, topic: TopicImage, index: int, given: Any) -> Any:
+        if threading.get_ident() != event_loop_thread:
+            time.sleep(SESSION_SECONDS / 2)
+            recovered.append(index)
+        return open_log(partitions, topic, index, given)
+
+    monkeypatch.setattr(Partitions, "open_log", recover_slowly)
     async with serving(controller, tmp_path) as broker:
+        assert recovered == [0, 1, 2]
+        epoch = broker.control_plane.broker_epoch
+        waiting = [
+            it for it in heartbeats(controller) if it.broker_epoch == epoch and it.want_fence
+        ]
+        assert len(waiting) > 3
         assert all(broker.partitions.get("orders", it) is not None for it in range(3))
+
+
+async def test_a_start_that_is_cancelled_during_recovery_ends_after_the_running_log(
+    controller: RunningController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await start(controller, tmp_path)
+    await controller.model.create_topics([NewTopic(name="orders", partitions=3)])
+    await until(lambda: broker.partitions.get("orders", 2) is not None)
+    await broker.crash()
+    open_log = Partitions.open_log
+    recovered: list[int] = []
+
+    def recover_slowly(partitions: Partitions, topic: TopicImage, index: int, given: Any) -> Any:
+        recovered.append(index)
+        time.sleep(SESSION_SECONDS / 5)
+        return open_log(partitions, topic, index, given)
+
+    monkeypatch.setattr(Partitions, "open_log", recover_slowly)
+    settings = settings_of(controller.address, tmp_path)
+    starting = asyncio.ensure_future(Broker.start(settings))
+    await until(lambda: recovered)
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert len(recovered) < 3
+
+
+# --- listeners
+
+
+async def test_each_listener_is_registered_with_its_advertised_address(
+    controller: RunningController, tmp_path: Path
+) -> None:
+    more = {
+        "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
+        "advertised_listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://example.org:9094",
+        "listener_security_protocol_map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,C:PLAINTEXT",
+        "inter_broker_listener_name": "INTERNAL",
+        "controller_listener_names": "C",
+    }
+    async with serving(controller, tmp_path, **more) as broker:
+        assert controller.model.image.brokers[NODE_ID].listeners == {
+            "INTERNAL": ("127.0.0.1", broker.bound_port),
+            "EXTERNAL": ("example.org", 9094),
+        }

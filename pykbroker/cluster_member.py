@@ -263,6 +263,8 @@ class ClusterMember:
         self._disk = MemberDisk(
             partitions, self.membership, self._environment.clock, self._on_failure
         )
+        assert self._follower is not None, "the broker has not joined"
+        self._follower.on_append_error = self._disk.note_metadata_error
 
     async def open_partitions(self, partitions: Partitions, image: ClusterImage) -> None:
         await open_partitions(partitions, image)

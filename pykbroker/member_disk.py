@@ -12,7 +12,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from pykbroker.partitions.directory_health import DiskProblem
+from pykbroker.partitions.directory_health import DiskProblem, problem_of, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -48,6 +48,12 @@ class MemberDisk:
         self._handling: asyncio.Task[None] | None = None
         self.has_failed = False
         partitions.health.on_problem = self.handle
+
+    def note_metadata_error(self, error: OSError) -> None:
+        """The metadata log cannot be appended: this broker would not learn of other leaders."""
+        problem = problem_of(error)
+        if problem is not None:
+            self.handle(problem, f"metadata log: {reason_of(error)}")
 
     def handle(self, problem: DiskProblem, reason: str) -> None:
         if problem is DiskProblem.FAILED and not self.has_failed:

@@ -130,6 +130,8 @@ class MetadataFollower:
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._failure: asyncio.Future[MetadataFailure] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
+        self.on_append_error: Callable[[OSError], None] | None = None
+        """Receives errors of the disk. Until an append succeeds, the metadata is out of date."""
 
     # --- for the broker
 
@@ -293,6 +295,8 @@ class MetadataFollower:
             if len(records):
                 self.log.append(records, leader_epoch=leader.epoch, now_ms=self._clock.now_ms())
         except (InvalidReplicatedBatch, OSError) as failure:
+            if self.on_append_error is not None and isinstance(failure, OSError):
+                self.on_append_error(failure)
             await self._retry(leader, str(failure))
             return
         self._pauses.restart()

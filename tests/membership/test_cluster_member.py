@@ -17,6 +17,7 @@ from pykbroker.broker import Broker, CannotStart
 from pykbroker.cluster_member import ClusterMember
 from pykbroker.controller_access import NewTopic
 from pykbroker.membership.lifecycle import Phase
+from pykbroker.membership.observer_log import ObserverLog
 from pykbroker.metadata.features import FEATURES_OF_A_NEW_CLUSTER
 from pykbroker.partitions.partition_registry import Partitions
 from pykbroker.settings import load_settings
@@ -408,6 +409,29 @@ async def test_a_full_directory_without_other_replicas_changes_nothing(
         count = len(heartbeats(controller))
         await until(lambda: len(heartbeats(controller)) > count + 2)
         assert not controller.model.image.brokers[NODE_ID].fenced
+
+
+async def test_a_metadata_log_on_a_full_disk_fences_the_broker(
+    controller: RunningController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot learn of other leaders, so it must not lead, also without in-sync followers."""
+    monkeypatch.setattr("pykbroker.member_disk.SPACE_CHECK_SECONDS", 0.05)
+    free = [0]
+
+    def append(*given: Any, **more: Any) -> None:
+        if not free[0]:
+            raise DiskFull(errno.ENOSPC, "No space left on device")
+        appended(*given, **more)
+
+    async with serving(controller, tmp_path) as broker:
+        monkeypatch.setattr(broker.directory, "space_bytes", lambda: (1 << 40, free[0]))
+        appended = ObserverLog.append
+        monkeypatch.setattr(ObserverLog, "append", append)
+        await controller.model.create_topics([NewTopic(name="orders")])
+        await until(lambda: controller.model.image.brokers[NODE_ID].fenced)
+        free[0] = 1 << 30
+        await until(lambda: not controller.model.image.brokers[NODE_ID].fenced)
+        assert broker.partitions.get("orders", 0) is not None
 
 
 # --- partitions

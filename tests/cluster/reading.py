@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -109,13 +107,9 @@ def expect_acknowledged_records_on_every_replica(cluster: Cluster, workload: Wor
 
 
 def _expect_stream(content: Content, stream: Stream) -> None:
-    numbers = content.numbers_of(stream.id)
-    first = [*dict.fromkeys(numbers)]  # a late duplicate of a plain producer may be anywhere
-    late = [late for early, late in itertools.pairwise(first) if early > late]
-    assert not late, f"stream {stream.id}: records {late} are out of order in {first}"
-    if stream.kind.is_idempotent:
-        duplicated = [number for number, count in Counter(numbers).items() if count > 1]
-        assert not duplicated, f"records of stream {stream.id} are duplicated: {duplicated[:5]}"
+    if stream.kind.is_idempotent:  # retries of other producers duplicate and reorder records
+        numbers = content.numbers_of(stream.id)
+        assert numbers == [*range(stream.count)], f"records of stream {stream.id}: {numbers}"
     if stream.kind.keeps_acknowledged:
         assert not stream.failures, stream.failures[:5]
         for number, offset in stream.acknowledged.items():

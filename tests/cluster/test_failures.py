@@ -90,3 +90,16 @@ def test_wiped_follower_is_refilled(cluster: Cluster, topic: str, victim: int) -
         cluster.wait_until_in_sync(topic)
         workload.wait_for_progress()
     expect_acknowledged_records_on_every_replica(cluster, workload)
+
+
+@pytest.mark.slow
+def test_all_brokers_killed_at_once(cluster: Cluster, topic: str) -> None:
+    """The replicas that the controller fences last lead again, with all that is acknowledged."""
+    with workload_on(cluster, topic) as workload:
+        workload.wait_for_progress()
+        for node in cluster.nodes.values():
+            node.kill()
+        cluster.bring_back()
+        cluster.wait_until_in_sync(topic)
+        workload.wait_for_progress()
+    expect_acknowledged_records_on_every_replica(cluster, workload)

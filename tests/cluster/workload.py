@@ -163,8 +163,6 @@ def _configuration(bootstrap: str, kind: WriterKind) -> dict[str, Any]:
         "bootstrap.servers": bootstrap,
         "acks": kind.acks,
         "enable.idempotence": kind.is_idempotent,
-        # More requests in flight would let a retry overtake the next batch.
-        "max.in.flight.requests.per.connection": 5 if kind.is_idempotent else 1,
         "compression.type": kind.compression,
         "linger.ms": 5,
         **PATIENCE,

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -329,3 +329,37 @@ async def test_controllers_that_do_not_answer_are_named_and_closing_ends_at_once
         await follower.close()
         with pytest.raises(CannotFollowMetadata, match="the broker is stopping"):
             await waiting
+
+
+async def test_records_of_a_leader_that_was_deposed_meanwhile_are_discarded(
+    cluster: Cluster,
+) -> None:
+    """The new epoch is known from another response before the records of the old one arrive."""
+    follower = await cluster.follow()
+    requests = cluster.controllers.servers[0].requests
+    serve, is_held, is_released = requests.serve, asyncio.Event(), asyncio.Event()
+
+    async def answer_late(frame: memoryview) -> Sequence[bytes | bytearray | memoryview]:
+        response = await serve(frame)
+        if b"orders" in b"".join(response):
+            is_held.set()
+            await is_released.wait()
+        return response
+
+    requests.serve = answer_late  # type: ignore[method-assign,assignment]
+    end = follower.log.end_offset
+    await cluster.create_topic("orders")
+    if not is_held.is_set():  # the Fetch before it was served already
+        await is_true(lambda: is_held.is_set() or follower.log.end_offset > end)
+    if not is_held.is_set():
+        end = follower.log.end_offset
+        await cluster.create_topic("orders2")
+        await is_held.wait()
+    cluster.model.elect()
+    host, port = cluster.model.endpoints[3001]
+    follower._quorum.observed(3001, cluster.model.epoch, [(3001, Address(host, port))])
+    is_released.set()
+    await cluster.applied()
+    assert "orders" in follower.image.topics
+    fetched = cluster.fetched_offsets()
+    assert fetched[fetched.index(end) :].count(end) >= 2  # again, from the new leader

@@ -5,7 +5,9 @@ The brokers have the same metadata and the same roles: both lead, follow and lac
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +36,7 @@ from pykbroker_protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from compat.apache import ApacheTools
     from pykbroker_protocol.message import Message
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 KINDS = os.environ.get("PYKBROKER_CLUSTER_MEMBERS", "apache,own,own")
 THEIRS, OURS = 1, 2
 TIMEOUT_SECONDS = 30.0
+FAILOVER_SECONDS = 180.0
+STANDARD_ERROR = 2
 
 LED, FOLLOWED, ABSENT, MISSING = range(4)
 """Indexes of partitions in the topic of a broker: led, followed, without replica, missing."""
@@ -413,6 +417,30 @@ def committed_in(consumer: Consumer, count: int) -> list[tuple[int, str]]:
 def test_groups_and_transactions_continue_when_their_coordinator_is_killed(
     cluster: Cluster, victim: int
 ) -> None:
+    within(FAILOVER_SECONDS, lambda: continue_without_coordinator(cluster, victim))
+
+
+def within(seconds: float, work: Callable[[], None]) -> None:
+    """Fails with the stacks of all threads if a call of the client does not return."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as failure:  # noqa: BLE001 - raised below
+            failures.append(failure)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        faulthandler.dump_traceback(STANDARD_ERROR)
+        raise AssertionError(f"not done in {seconds:g} s")
+    for failure in failures:
+        raise failure
+
+
+def continue_without_coordinator(cluster: Cluster, victim: int) -> None:
     topic = f"survives-{victim}"
     cluster.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}, min_insync_replicas=2)
     transactional_id = keys_by_coordinator(cluster, 1, {victim})[victim]

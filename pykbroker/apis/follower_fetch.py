@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pykbroker.apis.fetch_operation import FetchOperation
+from pykbroker.apis.fetch_operation import FetchOperation, OnDisk
 from pykbroker.apis.fetch_response import FetchAnswer
-from pykbroker.apis.follower_session import FollowerSession
+from pykbroker.apis.follower_session import FollowedPartition, FollowerSession
 from pykbroker.apis.slices import in_slices
 from pykbroker.partitions.isolation import Reader
 from pykbroker.partitions.reading import Fetched, read, without_records
@@ -92,19 +92,28 @@ class FollowerFetch(FetchOperation):
         session = self.follower_session
         if session is None:
             return super().requested_partitions()
-        partitions = session.partitions
-        return ((key, partitions[key].requested) for key in list(session.changed))
+        return session.changed_partitions()
 
     def resolve(self, key: PartitionKey) -> Partition | Refusal:
         """Begins to watch the partition before it is read."""
         partition = super().resolve(key)
-        if self.follower_session is not None:
-            known = self.follower_session.partitions[key]
-            known.changes_read = known.changes
-            known.is_held_back = False
-            if not isinstance(partition, Refusal):
-                known.watch(partition)
+        known = self.known(key)
+        if known is not None and not isinstance(partition, Refusal):
+            known.begin_read(partition)
         return partition
+
+    def known(self, key: PartitionKey) -> FollowedPartition | None:
+        session = self.follower_session
+        return None if session is None else session.partitions.get(key)
+
+    async def read_from_disk(self, on_disk: OnDisk, bytes_left: int) -> Fetched | Refusal:
+        """Reads in a thread; changes during the read are not part of its result."""
+        known = self.known(on_disk.key)
+        changes_read = 0 if known is None else known.changes_read
+        outcome = await super().read_from_disk(on_disk, bytes_left)
+        if known is not None:
+            known.changes_read = changes_read
+        return outcome
 
     def read(
         self, partition: Partition, requested: FetchPartition
@@ -155,8 +164,8 @@ class FollowerFetch(FetchOperation):
             elif self.is_held_back(partition):
                 # The bytes of this partition do not end the wait of this fetch.
                 del self.seen[partition]
-                if self.follower_session is not None:
-                    self.follower_session.partitions[key].is_held_back = True
+                if (known := self.known(key)) is not None:
+                    known.is_held_back = True
 
     # --- leader.replication.throttled.rate (KIP-73)
 

@@ -13,6 +13,8 @@ from pykbroker.partitions.follower_progress import NEVER
 from pykbroker.partitions.reading import Fetched
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pykbroker.apis.fetch_response import PartitionResult
     from pykbroker.partitions.partition import Partition
     from pykbroker.partitions.waiting import FetchWait
@@ -45,6 +47,11 @@ class FollowedPartition(SessionPartition):
             self.unwatch()
             self.partition = partition
             partition.waiting.watches[self.session.replica] = self
+
+    def begin_read(self, partition: Partition) -> None:
+        self.changes_read = self.changes
+        self.is_held_back = False
+        self.watch(partition)
 
     def unwatch(self) -> None:
         if self.partition is not None:
@@ -134,6 +141,12 @@ class FollowerSession(FetchSession):
         if now - self.looked_at >= FULL_LOOK_SECONDS or broker_epoch != self.broker_epoch:
             self.looked_at, self.broker_epoch = now, broker_epoch
             self.changed.update(dict.fromkeys(self.partitions))
+
+    def changed_partitions(self) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+        for key in list(self.changed):
+            known = self.partitions.get(key)
+            if known is not None:
+                yield key, known.requested
 
     def arrived(self, byte_count: int) -> None:
         self.arrivals += byte_count

@@ -17,12 +17,13 @@ from pykbroker_storage.filesystem import VolatileDisk
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
-# Rejected, or compared with `listeners`, which are bound at start.
-FIXED = {"listeners", "listener.security.protocol.map"}
+# Rejected, compared with `listeners`, which are bound at start, or only for a broker of a cluster.
+FIXED = {"listeners", "listener.security.protocol.map", "cordoned.log.dirs"}
 CHANGED = {
     "compression.type": "gzip",
     "follower.replication.throttled.rate": "1000",
     "group.consumer.assignment.interval.ms": "1",
+    "leader.replication.throttled.rate": "1000",
     "log.cleaner.backoff.ms": "16000",
     "log.cleaner.dedupe.buffer.size": "16777216",
     "log.cleaner.delete.retention.ms": "1",

@@ -12,8 +12,14 @@ from typing import Final
 from pykbroker_protocol.errors import ErrorCode
 from pykbroker_protocol.late_dataclass import dataclass
 
-REPORTED_AFTER: Final = 3
-"""Failures in a row after which an error is logged that a change of leadership causes."""
+REPORTED_AFTER_BACKOFFS: Final = 2
+"""An error that a change of leadership causes is logged if it lasts for so many backoffs."""
+
+FIRST_RETRY_SECONDS: Final = 0.02
+"""After a change of leadership, leader and follower have the same metadata within milliseconds, and
+acks=all waits for the follower. So the first retry comes early, and each further one twice as late
+until the usual backoff."""
+DOUBLINGS_MAX: Final = 16
 
 
 class Reaction(Enum):
@@ -85,18 +91,26 @@ def after_failure(
     is_transient: bool,
     is_fenced: bool = False,
 ) -> Failed:
-    failures = state.failures + 1
-    is_new = not state.is_reported and (not is_transient or failures >= REPORTED_AFTER)
+    failing_since = state.failing_since if state.failures else now
+    lasts = now - failing_since >= REPORTED_AFTER_BACKOFFS * backoff_seconds
+    is_new = not state.is_reported and (not is_transient or lasts)
+    delay_seconds = backoff_seconds
+    if is_transient:
+        delay_seconds = min(delay_seconds, early_retry_seconds(state.failures))
     after = FetchState(
         leader_epoch=state.leader_epoch,
-        delayed_until=now + backoff_seconds,
+        delayed_until=now + delay_seconds,
         is_fenced=is_fenced,
-        failures=failures,
-        failing_since=state.failing_since if state.failures else now,
+        failures=state.failures + 1,
+        failing_since=failing_since,
         is_reported=state.is_reported or is_new,
         lag=state.lag,
     )
     return Failed(state=after, is_new=is_new)
+
+
+def early_retry_seconds(failures_before: int) -> float:
+    return FIRST_RETRY_SECONDS * 2.0 ** min(failures_before, DOUBLINGS_MAX)
 
 
 def after_success(state: FetchState, lag: int) -> FetchState:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.client.errors import ClientError, error_of
@@ -148,7 +149,7 @@ class ReplicaFetcher:
     async def _fetch_once(self) -> None:
         await self._prepare_request()
         if not len(self._session):
-            await self._until_changed(self._backoff_seconds)
+            await self._until_changed(self._seconds_until_ready())
             return
         response = await self._leader.fetch(self._session.next_request())
         if response.error_code:
@@ -167,6 +168,13 @@ class ReplicaFetcher:
     @property
     def _backoff_seconds(self) -> float:
         return self._cluster.settings.replica_fetch_backoff_ms / 1000
+
+    def _seconds_until_ready(self) -> float:
+        """Returns the time until the first delayed partition is retried."""
+        now = self._clock.monotonic()
+        times = (self._followed[it].state.delayed_until for it in self._waiting)
+        first = min((it for it in times if it > now), default=inf)
+        return min(first - now, self._backoff_seconds)
 
     async def _pause_after(self, reason: str) -> None:
         """Waits before the next request; logs the first failure of several."""

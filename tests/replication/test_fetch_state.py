@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.replication.fetch_state import (
-    REPORTED_AFTER,
     FetchState,
     Reaction,
     after_failure,
@@ -55,10 +54,18 @@ def test_a_failure_delays_the_partition_and_is_reported_once() -> None:
 
 def test_an_error_of_a_moving_leader_is_reported_if_it_persists() -> None:
     state, reported = FetchState(leader_epoch=3), []
-    for _ in range(REPORTED_AFTER + 2):
-        state, is_new = fail(state, is_transient=True)
+    for now in (10.0, 10.02, 11.0, 11.99, 12.0, 13.0):
+        state, is_new = fail(state, is_transient=True, now=now)
         reported.append(is_new)
-    assert reported == [False] * (REPORTED_AFTER - 1) + [True, False, False]
+    assert reported == [False] * 4 + [True, False]
+
+
+def test_retries_of_a_moving_leader_begin_early_and_slow_down_to_the_backoff() -> None:
+    state, delays = FetchState(leader_epoch=3), []
+    for _ in range(8):
+        state, _ = fail(state, is_transient=True, now=10)
+        delays.append(round(state.delayed_until - 10, 3))
+    assert delays == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1]
 
 
 def test_a_partition_is_in_sync_after_a_response_without_lag() -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
+from contextlib import ExitStack
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.client_process import running_client
 from benchmarks.clusters import rotated, running_cluster
 from benchmarks.measurement import Sample
+from benchmarks.wire import produce_frames, receive_frame
 from benchmarks.workloads.kinds import LifecycleWorkload
 from pykbroker.metadata.batches import records_of
 from pykbroker_protocol.metadata.topics import PartitionChangeRecord
 from pykbroker_protocol.records.batch import RecordBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from benchmarks.rivals import Rival
@@ -27,7 +30,10 @@ TOPIC = "failover"
 # Short timeouts, so that the phase of the heartbeats at the kill changes little.
 TIMEOUTS = {"broker.heartbeat.interval.ms": 300}
 CONTROLLER_TIMEOUTS = {"broker.session.timeout.ms": 3000}
-BEFORE_SECONDS, AFTER_SECONDS = 1.0, 2.0
+BEFORE_SECONDS, AFTER_SECONDS = 1.0, 3.0
+RECORD = b"x" * 100
+EACH_SECONDS = 0.005
+ACCEPT_SECONDS_MAX = 60.0
 
 
 def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
@@ -39,28 +45,60 @@ def run(rival: Rival, scratch: Path, scale: Scale) -> Iterator[Sample]:
         found = [_kill_leader(cluster) for _ in range(scale.kills)]
     case = f"session timeout {CONTROLLER_TIMEOUTS['broker.session.timeout.ms'] / 1000:g} s"
     for metric, seconds in (
-        ("kill -9 to acknowledgement", [total for total, _ in found]),
-        ("election to acknowledgement", [after for _, after in found]),
+        ("kill -9 to acknowledgement", [it.acknowledged - it.killed for it in found]),
+        ("kill -9 to first accepted record", [it.accepted - it.killed for it in found]),
+        ("election to first accepted record", [it.accepted - it.elected for it in found]),
     ):
         yield Sample(case=case, metric=metric, unit="s", value=median(seconds))
 
 
-def _kill_leader(cluster: Cluster) -> tuple[float, float]:
-    """Returns the seconds from the kill and from the election to the next acknowledgement."""
+class Failover(NamedTuple):
+    """Times of one failover, in seconds since 1970."""
+
+    killed: float
+    elected: float
+    accepted: float
+    """The first acknowledgement of a client that requests it every few milliseconds."""
+    acknowledged: float
+    """The first acknowledgement of librdkafka, which waits between its attempts."""
+
+
+def _kill_leader(cluster: Cluster) -> Failover:
     leader = cluster.partition(TOPIC).leader
     with running_client("failover_producer", cluster.bootstrap, TOPIC) as producer:
         time.sleep(BEFORE_SECONDS)
         killed = time.time()
         cluster.nodes[leader].kill()
-        cluster.wait_for("another leader", lambda: cluster.partition(TOPIC).leader != leader)
+        accepted = _seconds_of_acceptance(
+            [node.port for node_id, node in cluster.nodes.items() if node_id != leader]
+        )
         time.sleep(AFTER_SECONDS)
     elected = _election_seconds(cluster, after=killed)
     cluster.bring_back()
     cluster.wait_until_in_sync(TOPIC)
     acknowledged = producer.numbers["ended"]
-    if not elected <= acknowledged:
+    if not killed <= elected <= min(accepted, acknowledged):
         raise RuntimeError("the producer was not interrupted by the kill")
-    return acknowledged - killed, acknowledged - elected
+    return Failover(killed, elected, accepted, acknowledged)
+
+
+def _seconds_of_acceptance(ports: Sequence[int]) -> float:
+    """Produces a record with acks=all to these brokers in turn until one succeeds."""
+    frames = produce_frames(TOPIC, 0, RECORD)
+    with ExitStack() as stack:
+        connections = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), ACCEPT_SECONDS_MAX))
+            for port in ports
+        ]
+        deadline = time.monotonic() + ACCEPT_SECONDS_MAX
+        while time.monotonic() < deadline:
+            for connection in connections:
+                connection.sendall(frames.request)
+                answer = receive_frame(connection)
+                if answer[frames.error_position : frames.error_position + 2] == b"\0\0":
+                    return time.time()
+            time.sleep(EACH_SECONDS)
+    raise RuntimeError(f"no broker accepted a record within {ACCEPT_SECONDS_MAX:g} s")
 
 
 def _election_seconds(cluster: Cluster, *, after: float) -> float:

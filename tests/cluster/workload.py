@@ -75,8 +75,8 @@ class Stream:
                 self.failures.append(f"record {number} of stream {self.id}: {error}")
             else:
                 offset = message.offset()
-                assert offset is not None
-                self.acknowledged[number] = offset
+                if offset is not None:  # unknown for a duplicate of an old batch
+                    self.acknowledged[number] = offset
 
         return record
 

@@ -40,6 +40,8 @@ class Kind(Enum):
     """A broker is stopped cleanly and started again."""
     PAUSE = auto()
     """The programs of a broker's host stop for a while, as by SIGSTOP."""
+    PARTIAL_PARTITION = auto()
+    """Two nodes of a cluster, brokers or controllers, cannot reach each other for a while."""
     CONTROLLER = auto()
     """Another controller becomes active; uncommitted metadata can be lost."""
 
@@ -47,7 +49,9 @@ class Kind(Enum):
 SOFT: Final = (Kind.RESET, Kind.PARTITION, Kind.SLOW_LINK)
 """Network failures only."""
 
-SURVIVABLE: Final = tuple(it for it in Kind if it not in {Kind.POWER_CUT, Kind.CONTROLLER})
+SURVIVABLE: Final = tuple(
+    it for it in Kind if it not in {Kind.POWER_CUT, Kind.PARTIAL_PARTITION, Kind.CONTROLLER}
+)
 """Failures of one broker that lose no acknowledged record, even if nothing is flushed."""
 
 CLUSTER: Final = (
@@ -57,6 +61,7 @@ CLUSTER: Final = (
     Kind.DISK_FULL,
     Kind.RESTART,
     Kind.PAUSE,
+    Kind.PARTIAL_PARTITION,
     Kind.CONTROLLER,
 )
 """Failures of a cluster that lose no acknowledged record of a replicated partition."""
@@ -117,8 +122,7 @@ class Chaos:
         for node in self._nodes:
             self._world.resume(node)
             node.disk.refuse(None)
-            if not node.is_running:
-                await node.start()
+            await node.start_if_stopped()
         self._trace.note("chaos ends")
 
     async def _inject(self, kind: Kind) -> None:
@@ -133,6 +137,8 @@ class Chaos:
                 await self._take_out(kind, self._chance.choice(self._nodes))
             case Kind.PAUSE:
                 await self._pause(self._chance.choice(self._nodes))
+            case Kind.PARTIAL_PARTITION:
+                await self._separate()
             case Kind.CONTROLLER:
                 self._elect_controller()
             case Kind.DISK_FULL:
@@ -156,6 +162,21 @@ class Chaos:
         others = set(hosts) - {one}
         some, rest = self._chance.choice((({one}, others), (others, {one})))
         one_way = self._chance.random() < 1 / 3
+        await self._partition(some, rest, one_way=one_way)
+
+    async def _separate(self) -> None:
+        controllers = self._world.controllers
+        others = [it.name for it in self._nodes]
+        one = self._chance.choice(others)
+        others.remove(one)
+        sides = others if controllers is None else [*others, *controllers.hosts, "controllers"]
+        other = self._chance.choice(sides)
+        rest = {other}
+        if controllers is not None and other == "controllers":
+            rest = set(controllers.hosts)
+        await self._partition({one}, rest, one_way=self._chance.random() < 1 / 3)
+
+    async def _partition(self, some: set[str], rest: set[str], *, one_way: bool) -> None:
         self._trace.note(f"partition: {sorted(some)} from {sorted(rest)}; {one_way=}")
         self._network.partition(some, rest, one_way=one_way)
         await asyncio.sleep(self._chance.uniform(0, PARTITION_SECONDS_MAX))
@@ -189,8 +210,7 @@ class Chaos:
         else:
             await (node.kill() if kind is Kind.KILL else node.lose_power())
         await asyncio.sleep(self._chance.uniform(0, OUTAGE_SECONDS_MAX))
-        if not node.is_running:
-            await node.start()
+        await node.start_if_stopped()
 
     async def _pause(self, node: SimulatedNode) -> None:
         self._world.pause(node)

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import errno
 import logging
+from contextvars import Context
 from typing import TYPE_CHECKING
 
-from pykbroker.broker import Broker
+from pykbroker.broker import Broker, CannotStart
 from pykbroker.testing.broker_options import embedded_settings
 from pykbroker.testing.direct_access import DirectAccess
 from pykbroker.testing.simulation.host_processes import kill_all, start_on
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PORT = 9092
+
+RESTART_SECONDS = 2.0
+"""Time until a supervisor starts a failed broker again."""
 
 
 class SimulatedNode(DirectAccess):
@@ -57,6 +61,8 @@ class SimulatedNode(DirectAccess):
         self._config = {"listeners": f"PLAINTEXT://{self.bootstrap}", **config}
         self._serving: Broker | None = None
         self._changing = asyncio.Lock()
+        self.unclean_stops = 0
+        """Ends of the process without a clean shutdown."""
 
     # --- starting and stopping
 
@@ -68,14 +74,24 @@ class SimulatedNode(DirectAccess):
         """Starts the broker. Raises CannotStart with the reason in one line."""
         async with self._changing:
             assert self._serving is None, f"{self.name} is running"
-            self._network.bring_up(self.name)
-            await start_on(self._loop, self.name, self._start())
-            self._trace.note(f"{self.name} is up")
+            await self._start_process()
+
+    async def start_if_stopped(self) -> None:
+        """Like `start`; does nothing if a supervisor has started the broker."""
+        async with self._changing:
+            if self._serving is None:
+                await self._start_process()
+
+    async def _start_process(self) -> None:
+        self._network.bring_up(self.name)
+        await start_on(self._loop, self.name, self._start())
+        self._trace.note(f"{self.name} is up")
 
     async def _start(self) -> None:
         settings = embedded_settings(self._config, str(self.disk.root), port=PORT)
         broker = await Broker.start(settings, self._environment)
         self._serving = broker
+        self._loop.create_task(self._watch(broker), context=Context())
         if not self._topics:
             return
         to_create = [it for it in self._topics if it.name not in broker.image.topics]
@@ -84,6 +100,19 @@ class SimulatedNode(DirectAccess):
         ):
             if isinstance(outcome, Refusal) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise AssertionError(f"topic {topic.name}: {outcome.message}")
+
+    async def _watch(self, broker: Broker) -> None:
+        """Ends and restarts a broker that has failed, like the command and its supervisor."""
+        reason = await broker.until_failed()
+        if broker is not self._serving:
+            return
+        self._trace.note(f"{self.name} ends: {reason}")
+        self.unclean_stops += 1
+        await self.stop()
+        while not self.is_running:
+            await asyncio.sleep(RESTART_SECONDS)
+            with contextlib.suppress(CannotStart):
+                await self.start_if_stopped()
 
     async def stop(self) -> None:
         """Stops the broker cleanly: sends pending responses and flushes logs."""
@@ -98,6 +127,7 @@ class SimulatedNode(DirectAccess):
         async with self._changing:
             if self._serving is not None:
                 self._trace.note(f"{self.name} is killed")
+                self.unclean_stops += 1
                 self._network.end_process(self.name)
                 await self._abandon()
 
@@ -106,6 +136,7 @@ class SimulatedNode(DirectAccess):
         async with self._changing:
             if self._serving is not None:
                 self._trace.note(f"{self.name} loses power")
+                self.unclean_stops += 1
                 self._network.take_down(self.name)
                 self._network.end_process(self.name)
                 await self._abandon()

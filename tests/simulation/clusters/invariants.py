@@ -24,6 +24,7 @@ FENCED_SECONDS_MAX = 0.5
 """Time in which a fenced leader may respond: its clock may be slower than the controller's."""
 
 READ_BYTES = 1 << 20
+ANY_EPOCH = -2
 
 
 @dataclass
@@ -46,19 +47,29 @@ class UncleanStops:
         assert world.controllers is not None
         self._model = world.controllers.model
         self._nodes = {it.name: number for number, it in enumerate(nodes, 1)}
+        self._counted = {it: it.unclean_stops for it in nodes}
         self._min_in_sync = min_in_sync
         self._stopped: dict[str, tuple[Kind, int]] = {}
 
     def admits(self, kind: Kind, node: SimulatedNode) -> bool:
         if kind is Kind.RESTART:
             return True
+        self._count_failures()
         self._forget_recovered()
         others = [it for name, (it, _) in self._stopped.items() if name != node.name]
         loses = kind is Kind.POWER_CUT or Kind.POWER_CUT in others
         if loses and len(others) + 1 >= self._min_in_sync:
             return False
         self._stopped[node.name] = kind, self._epoch(node.name)
+        self._counted[node] = node.unclean_stops + 1
         return True
+
+    def _count_failures(self) -> None:
+        """Counts brokers that have ended by themselves, for example after a disk error."""
+        for node, counted in self._counted.items():
+            if node.unclean_stops > counted:
+                self._counted[node] = node.unclean_stops
+                self._stopped.setdefault(node.name, (Kind.KILL, ANY_EPOCH))
 
     def _forget_recovered(self) -> None:
         for name, (_, epoch) in list(self._stopped.items()):

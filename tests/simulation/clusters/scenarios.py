@@ -42,7 +42,6 @@ COMPARED_EVERY_SECONDS = 5.0
 BROKER = {
     "broker.session.timeout.ms": int(SESSION_SECONDS * 1000),
     "broker.heartbeat.interval.ms": 1_000,
-    "replica.lag.time.max.ms": 3_000,
     "replica.fetch.wait.max.ms": 1_000,
     "replica.fetch.backoff.ms": 200,
     "log.roll.ms": 10_000,
@@ -68,6 +67,8 @@ class Run:
     every_seconds: float = 3.0
     clock_drift: float = 0.0
     commit_delay_seconds: float = 0.0
+    lag_seconds: float = 3.0
+    """`replica.lag.time.max.ms`"""
     topic: dict[str, str] = field(default_factory=dict)
     unclean: bool = False
 
@@ -102,7 +103,7 @@ class ClusterRun:
         starting = [
             world.add_member(
                 number,
-                BROKER,
+                {**BROKER, "replica.lag.time.max.ms": int(run.lag_seconds * 1000)},
                 clock_offset_ms=round(chance.uniform(-1, 1) * 1e6 * (run.clock_drift > 0)),
                 clock_rate=1 + chance.uniform(-1, 1) * run.clock_drift,
             )

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pykbroker.apis import list_offsets
+from pykbroker.apis.fetch_operation import FetchOperation
 from pykbroker.partitions import follower
 from pykbroker.partitions.followers import Followers
 from pykbroker.partitions.leader import Leader
 from pykbroker.partitions.leader_context import LeaderContext
-from pykbroker.partitions.partition import Partition
 from pykbroker.replication.followed_partition import FollowedPartition
 from pykbroker.replication.replica_fetcher import ReplicaFetcher
 from pykbroker.testing.simulation import Kind
-from pykbroker_protocol.errors import ErrorCode, Refusal
 from tests.simulation.clusters.scenarios import Run, play
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pykbroker.partitions.leadership import Leadership
+    from pykbroker.partitions.partition import Partition
     from pykbroker_storage.leader_epochs import EpochEnd
 
 pytestmark = pytest.mark.slow
@@ -29,8 +28,15 @@ pytestmark = pytest.mark.slow
 SEEDS_MAX = 150
 STOPS = Run(kinds=(Kind.KILL, Kind.RESTART, Kind.POWER_CUT), every_seconds=2)
 ELECTIONS = Run(
-    kinds=(Kind.PAUSE, Kind.PARTITION, Kind.CONTROLLER, Kind.KILL), every_seconds=2, weak_writers=1
+    kinds=(Kind.PAUSE, Kind.PARTITION, Kind.PARTIAL_PARTITION, Kind.KILL),
+    every_seconds=1.5,
+    pause_seconds=0.5,
+    records=80,
+    weak_writers=1,
 )
+
+LAG = replace(ELECTIONS, kinds=(Kind.PARTIAL_PARTITION, Kind.KILL), lag_seconds=15.0)
+"""Replicas that lag stay in the in-sync set for a long time."""
 
 
 def first_seed_that_fails(run: Run) -> str:
@@ -74,20 +80,22 @@ def test_acknowledging_before_the_in_sync_set_has_a_record_is_detected(
 
 
 def test_a_stale_in_sync_set_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that ignores additions does not wait for replicas that can be elected."""
-    true_apply = Followers.apply
+    """A leader that does not wait for added replicas loses records when one of them leads."""
+    true_init: Any = Followers.__init__
 
-    def apply(self: Followers, leadership: Leadership, **given: Any) -> None:
-        true_apply(self, leadership, **given)
-        known = [it for it in self.leadership.in_sync if it in known_at_first(self)]
-        object.__setattr__(self.leadership, "in_sync", tuple(known))
+    def init(self: Followers, leadership: Leadership, *given: Any, **named: Any) -> None:
+        true_init(self, leadership, *given, **named)
+        first[id(self)] = self, leadership.in_sync
 
-    def known_at_first(self: Followers) -> Collection[int]:
-        return first.setdefault(id(self), self.leadership.in_sync)
+    def advance(self: Followers, current: int, *, leader_end_offset: int, **_: Any) -> int:
+        in_sync = first[id(self)][1]
+        ends = [it.log_end_offset for replica, it in self.progress.items() if replica in in_sync]
+        return max(current, min([leader_end_offset, *ends]))
 
-    first: dict[int, tuple[int, ...]] = {}
-    monkeypatch.setattr(Followers, "apply", apply)
-    assert reports_a_loss(first_seed_that_fails(ELECTIONS))
+    first: dict[int, tuple[Followers, tuple[int, ...]]] = {}
+    monkeypatch.setattr(Followers, "__init__", init)
+    monkeypatch.setattr(Followers, "advanced_high_watermark", advance)
+    assert reports_a_loss(first_seed_that_fails(LAG))
 
 
 def test_skipping_the_epoch_check_of_fetch_responses_is_detected(
@@ -100,12 +108,8 @@ def test_skipping_the_epoch_check_of_fetch_responses_is_detected(
 
 
 def test_skipping_the_epoch_check_of_fetches_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader of an old epoch then counts the fetches of followers of the next leader."""
-
-    def refuse(self: Partition, _: int) -> Refusal | None:
-        return None if self.leads else Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    monkeypatch.setattr(Partition, "epoch_refusal", refuse)
+    """Without it, followers keep records that their new leader does not have."""
+    monkeypatch.setattr(FetchOperation, "divergence", lambda *_: None)
     assert reports_a_loss(first_seed_that_fails(ELECTIONS))
 
 

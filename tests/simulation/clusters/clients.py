@@ -331,7 +331,7 @@ async def watch(clients: ClusterClients, seen: Seen) -> None:
                 await read_next(client, seen, recorded, positions, (partition, leader))
             except ClientError:
                 client.forget(partition)
-        await asyncio.sleep(clients.chance.uniform(0.05, 0.5))
+        await asyncio.sleep(clients.chance.uniform(0.2, 1))
 
 
 async def check_latest(client: PartitionClient, seen: Seen, partition: int, leader: Leader) -> None:

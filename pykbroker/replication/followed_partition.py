@@ -66,6 +66,15 @@ class FollowedPartition:
             and not self.partition.log.is_closed
         )
 
+    def is_ready(self, now: float) -> bool:
+        """Returns False while it is delayed, or has records that must be flushed first.
+
+        The offset of a Fetch confirms all records before it (`flush.messages`).
+        """
+        log = self.partition.log
+        must_flush = log.is_flush_due or log.flush_failure is not None
+        return self.state.is_ready(now) and not must_flush
+
     def raise_if_moved(self) -> None:
         if not self.is_current:
             raise LeadershipMoved

@@ -218,7 +218,7 @@ class ReplicaFetcher:
         self._waiting.pop(key, None)
         if followed is None or not followed.is_current:
             self._session.discard(key)
-        elif not followed.state.is_ready(now) or self._throttle.holds_back(followed):
+        elif not followed.is_ready(now) or self._throttle.holds_back(followed):
             self._session.discard(key)
             self._waiting[key] = None
         else:

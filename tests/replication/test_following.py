@@ -304,7 +304,10 @@ async def test_flush_messages_flushes_before_the_next_fetch(
         disk.broken = {"fdatasync"}
         led.append(b"a")
         follower.follow(TOPIC, TOPIC_ID)
-        await until(lambda: disk.calls["fdatasync"])
+        (followed,) = follower.fetchers.fetchers[0].followed
+        await until(lambda: followed.state.failures)
+        delayed_until = followed.state.delayed_until
+        await until(lambda: follower.clock.monotonic() > delayed_until + 0.1)
         assert all(
             it.topics[0].partitions[0].fetch_offset == 0 for _, it in leader.fetches if it.topics
         )

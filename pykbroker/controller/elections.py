@@ -79,4 +79,4 @@ def _unclean(
 
 def _is_alive(image: ClusterImage, broker_id: int) -> bool:
     broker = image.brokers.get(broker_id)
-    return broker is not None and not broker.fenced
+    return broker is not None and not broker.fenced and not broker.in_controlled_shutdown

@@ -42,6 +42,10 @@ class Kind(Enum):
     """The programs of a broker's host stop for a while, as by SIGSTOP."""
     PARTIAL_PARTITION = auto()
     """Two nodes of a cluster, brokers or controllers, cannot reach each other for a while."""
+    WIPE = auto()
+    """A broker's machine loses power and gets an empty disk."""
+    ELECTION = auto()
+    """Preferred leaders are elected."""
     CONTROLLER = auto()
     """Another controller becomes active; uncommitted metadata can be lost."""
 
@@ -49,8 +53,13 @@ class Kind(Enum):
 SOFT: Final = (Kind.RESET, Kind.PARTITION, Kind.SLOW_LINK)
 """Network failures only."""
 
-SURVIVABLE: Final = tuple(
-    it for it in Kind if it not in {Kind.POWER_CUT, Kind.PARTIAL_PARTITION, Kind.CONTROLLER}
+SURVIVABLE: Final = (
+    *SOFT,
+    Kind.KILL,
+    Kind.DISK_FULL,
+    Kind.DISK_ERROR,
+    Kind.RESTART,
+    Kind.PAUSE,
 )
 """Failures of one broker that lose no acknowledged record, even if nothing is flushed."""
 
@@ -62,6 +71,8 @@ CLUSTER: Final = (
     Kind.RESTART,
     Kind.PAUSE,
     Kind.PARTIAL_PARTITION,
+    Kind.WIPE,
+    Kind.ELECTION,
     Kind.CONTROLLER,
 )
 """Failures of a cluster that lose no acknowledged record of a replicated partition."""
@@ -133,18 +144,25 @@ class Chaos:
                 await self._cut_off()
             case Kind.SLOW_LINK:
                 await self._slow_down()
-            case Kind.KILL | Kind.POWER_CUT | Kind.RESTART:
+            case Kind.KILL | Kind.POWER_CUT | Kind.WIPE | Kind.RESTART:
                 await self._take_out(kind, self._chance.choice(self._nodes))
             case Kind.PAUSE:
                 await self._pause(self._chance.choice(self._nodes))
-            case Kind.PARTIAL_PARTITION:
-                await self._separate()
-            case Kind.CONTROLLER:
-                self._elect_controller()
             case Kind.DISK_FULL:
                 await self._refuse(errno.ENOSPC)
             case Kind.DISK_ERROR:
                 await self._refuse(errno.EIO)
+            case Kind.PARTIAL_PARTITION | Kind.ELECTION | Kind.CONTROLLER:
+                await self._inject_in_cluster(kind)
+
+    async def _inject_in_cluster(self, kind: Kind) -> None:
+        match kind:
+            case Kind.PARTIAL_PARTITION:
+                await self._separate()
+            case Kind.ELECTION:
+                await self._elect_preferred_leaders()
+            case Kind.CONTROLLER:
+                self._elect_controller()
 
     def _reset_one(self) -> None:
         ends = self._network.ends_at()
@@ -209,6 +227,8 @@ class Chaos:
             await node.stop()
         else:
             await (node.kill() if kind is Kind.KILL else node.lose_power())
+        if kind is Kind.WIPE:
+            node.wipe()
         await asyncio.sleep(self._chance.uniform(0, OUTAGE_SECONDS_MAX))
         await node.start_if_stopped()
 
@@ -216,6 +236,11 @@ class Chaos:
         self._world.pause(node)
         await asyncio.sleep(self._chance.uniform(0, PAUSE_SECONDS_MAX))
         self._world.resume(node)
+
+    async def _elect_preferred_leaders(self) -> None:
+        if self._world.controllers is not None:
+            self._trace.note("preferred leaders are elected")
+            await self._world.controllers.elect_preferred_leaders()
 
     def _elect_controller(self) -> None:
         if self._world.controllers is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from pykbroker.testing.simulation.controller_model.model import ControllerModel
+from pykbroker.controller_access import ElectionType, TopicPartition
+from pykbroker.testing.simulation.controller_model.model import ControllerModel, LeadershipLost
 from pykbroker.testing.simulation.controller_model.server import ControllerServer
 from pykbroker.testing.simulation.host_processes import start_on
 
@@ -58,3 +60,13 @@ class SimulatedControllers:
         """Begins a new controller epoch on the next host."""
         self.model.elect(keeps_uncommitted=keeps_uncommitted)
         self._trace.note(f"controller {self.model.leader_id} leads epoch {self.model.epoch}")
+
+    async def elect_preferred_leaders(self) -> None:
+        """Elects the first replica of each partition, if it is in sync."""
+        partitions = [
+            TopicPartition(topic.name, partition.index)
+            for topic in self.model.image.topics.values()
+            for partition in topic.partitions
+        ]
+        with suppress(LeadershipLost):
+            await self.model.elect_leaders(partitions, ElectionType.PREFERRED)

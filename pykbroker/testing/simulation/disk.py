@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,6 +79,13 @@ class CrashingDisk(FileSystem):
     def refuse(self, number: int | None) -> None:
         """Fails every change with this errno, until called with None."""
         self._refusal = number
+
+    def wipe(self) -> None:
+        """Removes all files."""
+        self.sync_all()
+        self._modified_ms.clear()
+        shutil.rmtree(self.root)
+        self.root.mkdir()
 
     def cut_power(self) -> str:
         """Loses unflushed changes and returns a description of the loss."""

@@ -142,6 +142,12 @@ class SimulatedNode(DirectAccess):
                 await self._abandon()
                 self._trace.note(f"{self.name}: {self.disk.cut_power()}")
 
+    def wipe(self) -> None:
+        """Replaces the disk of a stopped broker by an empty one."""
+        assert self._serving is None, f"{self.name} is running"
+        self._trace.note(f"{self.name} has an empty disk")
+        self.disk.wipe()
+
     async def _abandon(self) -> None:
         """Ends all tasks of the host. Their writes fail and have no effect."""
         assert self._serving is not None
@@ -162,6 +168,10 @@ class SimulatedNode(DirectAccess):
         """Returns the high watermark of a replica, -1 if there is none."""
         partition = self.partition(topic, index)
         return -1 if partition is None else partition.high_watermark
+
+    def log_start(self, topic: str, index: int) -> int:
+        partition = self.partition(topic, index)
+        return -1 if partition is None else partition.log.log_start_offset
 
     def log_end(self, topic: str, index: int) -> int:
         partition = self.partition(topic, index)

@@ -81,6 +81,8 @@ class ClusterClients:
     partitions: int
     pause_seconds: float
     """Longest time between two records of a producer."""
+    read_seconds: float
+    """Longest time between two reads of all partitions."""
     history: History = field(default_factory=History)
     names: itertools.count[int] = field(default_factory=itertools.count)
     acknowledged: int = 0
@@ -331,7 +333,7 @@ async def watch(clients: ClusterClients, seen: Seen) -> None:
                 await read_next(client, seen, recorded, positions, (partition, leader))
             except ClientError:
                 client.forget(partition)
-        await asyncio.sleep(clients.chance.uniform(0.2, 1))
+        await asyncio.sleep(clients.chance.uniform(0, clients.read_seconds))
 
 
 async def check_latest(client: PartitionClient, seen: Seen, partition: int, leader: Leader) -> None:

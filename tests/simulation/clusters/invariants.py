@@ -25,6 +25,7 @@ FENCED_SECONDS_MAX = 0.5
 
 READ_BYTES = 1 << 20
 ANY_EPOCH = -2
+LOSSES = frozenset({Kind.POWER_CUT, Kind.WIPE})
 
 
 @dataclass
@@ -57,7 +58,7 @@ class UncleanStops:
         self._count_failures()
         self._forget_recovered()
         others = [it for name, (it, _) in self._stopped.items() if name != node.name]
-        loses = kind is Kind.POWER_CUT or Kind.POWER_CUT in others
+        loses = not LOSSES.isdisjoint((kind, *others))
         if loses and len(others) + 1 >= self._min_in_sync:
             return False
         self._stopped[node.name] = kind, self._epoch(node.name)
@@ -154,11 +155,11 @@ def observe_elections(world: Simulation, found: Observations) -> None:
 # --- logs
 
 
-def committed_bytes(node: SimulatedNode, index: int, end: int) -> bytes:
-    """Returns the batches of a replica below an offset."""
+def stored_bytes(node: SimulatedNode, index: int, start: int, end: int) -> bytes:
+    """Returns the batches of a replica between two offsets."""
     partition = node.partition(TOPIC, index)
     assert partition is not None, f"{node.name} has no replica of {TOPIC}-{index}"
-    found, offset = bytearray(), partition.log.log_start_offset
+    found, offset = bytearray(), start
     while offset < end:
         read = partition.log.read(offset, bytes_max=READ_BYTES, end_offset=end)
         if read is None:
@@ -183,7 +184,8 @@ def differences(nodes: Sequence[SimulatedNode], partitions: int) -> list[str]:
         if len(replicas) < 2:
             continue
         end = min(it.high_watermark(TOPIC, index) for it in replicas)
-        logs = {it.name: committed_bytes(it, index, end) for it in replicas}
+        start = max(it.log_start(TOPIC, index) for it in replicas)
+        logs = {it.name: stored_bytes(it, index, start, end) for it in replicas}
         if len(set(logs.values())) > 1:
             sizes = {name: len(data) for name, data in logs.items()}
             found.append(f"{TOPIC}-{index}: replicas differ below offset {end}, sizes {sizes}")

@@ -63,6 +63,7 @@ class Run:
     """Producers with acks=1; their records can be lost."""
     records: int = 40
     pause_seconds: float = 1.5
+    read_seconds: float = 1.2
     kinds: Sequence[Kind] = CLUSTER
     every_seconds: float = 3.0
     clock_drift: float = 0.0
@@ -131,6 +132,7 @@ class ClusterRun:
             world.clock,
             run.partitions,
             run.pause_seconds,
+            run.read_seconds,
         )
 
     async def write(self) -> None:

@@ -457,3 +457,16 @@ async def test_a_configuration_is_changed(cluster: Cluster) -> None:
     assert await cluster.model.alter_configurations([change]) == [None]
     cluster.model.fence(2)
     assert cluster.is_led(1, (1,), (2,))
+
+
+async def test_a_broker_in_controlled_shutdown_is_not_elected(cluster: Cluster) -> None:
+    await cluster.topic(1, 2)
+    cluster.model.fence(1)
+    await cluster.brokers[1].heartbeat()
+    await cluster.brokers[2].propose(T, {2: -1, 1: -1})
+    other = NewTopic(name="other", assignments={0: (1,)})
+    await cluster.model.create_topics([other])  # broker 1 leads it, so its shutdown takes time
+    await cluster.brokers[1].heartbeat(requests_shutdown=True)
+    (refused,) = await cluster.model.elect_leaders([TopicPartition(T, 0)], ElectionType.PREFERRED)
+    assert refused is not None
+    assert refused.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

@@ -174,7 +174,7 @@ BARS = (
         promise="failover",
         workload="failover",
         metric="kill -9 to acknowledgement",
-        at_most=1.05,  # the phase of the heartbeats at the kill is 7 % of it
+        at_most=1.0,
     ),
     Bar(promise="wall time of Spark", workload="spark", metric="wall", at_most=1.05),
 )

@@ -163,6 +163,8 @@ class Broker:
         self.open_socket_server(listeners)
         self._exit_stack.push_async_callback(self.leave_cluster)
         await self.control_plane.serve()
+        if self.failure is not None:
+            raise CannotStart(self.failure)
 
     def _new_control_plane(self, cluster_id: str | None) -> ControlPlane:
         if is_own_controller(self.settings):
@@ -217,6 +219,8 @@ class Broker:
                     {} if partitions is None else partitions.high_watermarks(),
                     now_ms=self.clock.now_ms(),
                     broker_epoch=self.control_plane.broker_epoch,
+                    # A member recovers replicated logs by their topics, once it has the metadata.
+                    opens_all=is_own_controller(self.settings),
                 )
         finally:
             for partition in partitions or ():

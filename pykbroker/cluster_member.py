@@ -7,6 +7,7 @@ the remote controller sends commands. All of them use the same view of the quoru
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from pykbroker.client.connection_options import ConnectionOptions
@@ -59,6 +60,10 @@ PLAINTEXT: Final = 0
 """Number of the security protocol in a registration."""
 
 EVERY_DIRECTORY: Final = "*"
+
+CLUSTER_ID_RETRY_SECONDS: Final = 1.0
+
+logger = logging.getLogger(__name__)
 
 
 class ClusterMember:
@@ -128,7 +133,9 @@ class ClusterMember:
         while True:
             try:
                 response = await self.channel.request(request, DescribeClusterResponse)
-            except ControllerUnavailable:  # logged by the quorum
+            except ControllerUnavailable as failure:
+                logger.warning("controllers: cluster id is not known yet (%s); retrying", failure)
+                await self._environment.clock.sleep(CLUSTER_ID_RETRY_SECONDS)
                 continue
             if response.error_code:
                 text = f"controllers refuse to return their cluster id: {response.error_message}"
@@ -272,10 +279,16 @@ class ClusterMember:
     async def serve(self) -> None:
         if self._replication is not None:
             await self._replication.check_directories()
+        assert self._watching is not None, "the broker has not joined"
+        unfenced = asyncio.ensure_future(self.membership.until_unfenced())
         try:
-            await self.membership.until_unfenced()
+            await asyncio.wait((unfenced, self._watching), return_when=asyncio.FIRST_COMPLETED)
+            if unfenced.done():
+                unfenced.result()
         except RegistrationRefused as failure:
             raise CannotJoin(str(failure)) from failure
+        finally:
+            unfenced.cancel()
 
     async def _watch(self, follower: MetadataFollower, membership: Membership) -> None:
         """Reports the first failure of the running broker."""
@@ -284,7 +297,10 @@ class ClusterMember:
         try:
             await asyncio.wait((unreadable, unregistered), return_when=asyncio.FIRST_COMPLETED)
             if unreadable.done():
-                self._on_failure(unreadable.result().reason)
+                failed = unreadable.result()
+                if not failed.follows:  # it would not learn of other leaders
+                    membership.step_aside()
+                self._on_failure(failed.reason)
             else:
                 self._on_failure(str(unregistered.result()))
         finally:

@@ -43,10 +43,11 @@ class FollowedPartition(SessionPartition):
         """True above `leader.replication.throttled.rate`: its bytes do not end a wait."""
 
     def watch(self, partition: Partition) -> None:
-        if self.partition is not partition:
+        watches = partition.waiting.watches
+        if watches.get(self.session.replica) is not self:  # also if another session has replaced it
             self.unwatch()
             self.partition = partition
-            partition.waiting.watches[self.session.replica] = self
+            watches[self.session.replica] = self
 
     def begin_read(self, partition: Partition) -> None:
         self.changes_read = self.changes
@@ -86,6 +87,7 @@ class FollowedPartition(SessionPartition):
             and not outcome.records
             and self.requested.fetch_offset >= partition.log.log_end_offset
             and self.session.replica in partition.leadership.in_sync
+            and partition.high_watermark >= partition.log.log_end_offset
         )
 
 

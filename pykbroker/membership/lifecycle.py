@@ -46,6 +46,9 @@ POLL_SECONDS: Final = 0.2
 LEAVE_SECONDS_MAX: Final = 15.0
 """Limit of a controlled shutdown. It usually takes one heartbeat of every other broker."""
 
+LEAVE_UNANSWERED_SECONDS_MAX: Final = 5.0
+"""A controlled shutdown whose requests fail for so long is given up: the controllers may elect."""
+
 NO_SESSION: Final = float("-inf")
 
 
@@ -127,6 +130,8 @@ class Lifecycle:
     """The broker has changed since its last heartbeat, and the controller must know it at once."""
     is_ready: bool = False
     """The partitions are open and clients are accepted."""
+    is_aside: bool = False
+    """The broker cannot lead for a while, for example because its disk is full."""
     offline_directories: frozenset[bytes] = frozenset()
     reported_directories: frozenset[bytes] = frozenset()
     """Offline directories that the controller knows."""
@@ -209,7 +214,7 @@ def next_request(
     return Heartbeat(
         epoch=state.broker_epoch,
         offset=metadata.offset,
-        asks_for_fencing=not (state.is_ready and is_complete),
+        asks_for_fencing=not (state.is_ready and is_complete) or state.is_aside,
         asks_for_shutdown=state.phase is Phase.LEAVING,
         offline_directories=state.offline_directories,
         is_caught_up=is_caught_up,
@@ -273,14 +278,20 @@ def answered(
     sent_at: float,
     now: float,
 ) -> Lifecycle:
-    """The controller accepted a heartbeat that was sent at `sent_at`."""
+    """The controller accepted a heartbeat that was sent at `sent_at`.
+
+    A session that ended meanwhile does not continue, even if the controller has unfenced the broker
+    again: first the metadata must show which leaders were elected.
+    """
     state = replace(state, reported_directories=reported_directories)
+    if state.phase is Phase.UNFENCED and state.is_fenced_at(now):
+        return lapsed(state, now)
     pause = state.timing.heartbeat
     if state.phase is Phase.LEAVING:
         if should_shut_down:
-            return moved(state, Event.SHUTDOWN_GRANTED)
+            return replace(moved(state, Event.SHUTDOWN_GRANTED), session_ends_at=NO_SESSION)
         pause = min(pause, POLL_SECONDS)
-    elif is_fenced and state.is_ready:
+    elif is_fenced and state.is_ready and not state.is_aside:
         pause = min(pause, POLL_SECONDS)
     due_at = now if state.is_urgent else max(now, sent_at + pause)
     state = replace(state, failures=0, due_at=due_at)
@@ -301,8 +312,9 @@ def rejected(state: Lifecycle, code: ErrorCode, now: float) -> Lifecycle:
 
 
 def failed(state: Lifecycle, now: float) -> Lifecycle:
-    """A request had no usable answer. A controlled shutdown is given up."""
-    if state.phase is Phase.LEAVING:
+    """A request had no usable answer. It is repeated; a controlled shutdown is soon given up."""
+    since = state.leaving_since
+    if since is not None and now >= since + LEAVE_UNANSWERED_SECONDS_MAX:
         return moved(state, Event.GIVEN_UP)
     pause = min(BACKOFF_SECONDS * 2 ** min(state.failures, 16), BACKOFF_SECONDS_MAX)
     return replace(state, failures=state.failures + 1, due_at=now + pause)
@@ -315,7 +327,12 @@ def ready(state: Lifecycle, now: float) -> Lifecycle:
 
 def stepping_aside(state: Lifecycle, now: float) -> Lifecycle:
     """The broker cannot lead for a while: it asks for fencing at once."""
-    return urgent(replace(state, is_ready=False), now)
+    return urgent(replace(state, is_aside=True), now)
+
+
+def returning(state: Lifecycle, now: float) -> Lifecycle:
+    """The broker can lead again: it asks for unfencing at once."""
+    return urgent(replace(state, is_aside=False), now)
 
 
 def directory_failed(state: Lifecycle, directory_id: bytes, now: float) -> Lifecycle:

@@ -30,6 +30,7 @@ from pykbroker.membership.lifecycle import (
     refused,
     registered,
     rejected,
+    returning,
     sent,
     stepping_aside,
     stopping,
@@ -150,7 +151,7 @@ class Membership:
 
     def return_to_service(self) -> None:
         """Asks for unfencing after `step_aside`."""
-        self._move(ready(self._state, self._clock.monotonic()))
+        self._move(returning(self._state, self._clock.monotonic()))
 
     async def report_failed_directory(self, directory_id: bytes) -> None:
         """Returns when the controller knows that this log directory is offline."""

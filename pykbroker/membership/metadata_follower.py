@@ -253,8 +253,9 @@ class MetadataFollower:
             return  # records of a leader that is deposed
         match next_step(response):
             case Append(records, high_watermark):
-                await self._append(leader, records, high_watermark)
-                if self.is_caught_up:
+                is_appended = await self._append(leader, records, high_watermark)
+                # A new leader does not know its high watermark at first.
+                if is_appended and high_watermark >= 0 and self.is_caught_up:
                     self.complete_at = sent_at
             case Truncate(epoch, end_offset):
                 await self._truncate(leader, epoch, end_offset)
@@ -290,7 +291,8 @@ class MetadataFollower:
         self._quorum.lost(leader)
         await self._pauses.pause()
 
-    async def _append(self, leader: QuorumLeader, records: Buffer, high_watermark: int) -> None:
+    async def _append(self, leader: QuorumLeader, records: Buffer, high_watermark: int) -> bool:
+        """Returns False if the records cannot be appended."""
         try:
             if len(records):
                 self.log.append(records, leader_epoch=leader.epoch, now_ms=self._clock.now_ms())
@@ -298,7 +300,7 @@ class MetadataFollower:
             if self.on_append_error is not None and isinstance(failure, OSError):
                 self.on_append_error(failure)
             await self._retry(leader, str(failure))
-            return
+            return False
         self._pauses.restart()
         self.high_watermark = max(self.high_watermark, high_watermark)
         end_offset = min(self.high_watermark, self.log.end_offset)
@@ -306,6 +308,7 @@ class MetadataFollower:
             await self._metadata.apply(end_offset, self._notify_waiting)
             await self._metadata.take_snapshot_if_due()
         self._note_caught_up()
+        return True
 
     async def _truncate(self, leader: QuorumLeader, epoch: int, end_offset: int) -> None:
         offset = self.log.divergence(epoch, end_offset)

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 NO_EPOCH = 0
 """Epoch of an empty log without a snapshot, as Apache Kafka's observers send it."""
 
-OBSERVER_CONFIGURATION = replace(CONFIGURATION, forbids_data_loss=False)
+OBSERVER_CONFIGURATION = replace(CONFIGURATION, forbids_data_loss=False, ends_at_gaps=True)
 """Flushed records that recovery cannot read are removed and fetched again."""
 
 

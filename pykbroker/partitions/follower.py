@@ -46,7 +46,10 @@ def start_at_batch(partition: Partition, records: memoryview, now_ms: int) -> No
     except CorruptBatch:
         return  # the append reports it
     if 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
-        log.truncate_fully_and_start_at(first.base_offset, now_ms)
+        try:
+            log.truncate_fully_and_start_at(first.base_offset, now_ms)
+        finally:
+            partition.follow_truncation()
 
 
 def follow_offsets(
@@ -73,8 +76,10 @@ def truncate_to(partition: Partition, offset: int, leader: int, now_ms: int) -> 
         log.truncate_to(offset, now_ms)
         return
     before, high_watermark = log.log_end_offset, partition.high_watermark
-    log.truncate_to(offset, now_ms)
-    partition.follow_truncation()
+    try:
+        log.truncate_to(offset, now_ms)
+    finally:
+        partition.follow_truncation()
     logger.log(
         logging.WARNING if log.log_end_offset < high_watermark else logging.INFO,
         "%s: truncated from offset %d to %d, where it diverges from leader %d%s",
@@ -91,8 +96,10 @@ def truncate_to(partition: Partition, offset: int, leader: int, now_ms: int) -> 
 def start_new_log_at(partition: Partition, offset: int, leader: int, now_ms: int) -> None:
     """Deletes all records, which are older than the first record of the leader."""
     before = partition.log.log_end_offset
-    partition.log.truncate_fully_and_start_at(offset, now_ms)
-    partition.follow_truncation()
+    try:
+        partition.log.truncate_fully_and_start_at(offset, now_ms)
+    finally:
+        partition.follow_truncation()
     logger.warning(
         "%s: log ends at offset %d, before the log start offset %d of leader %d; "
         "its records are deleted and it continues there",

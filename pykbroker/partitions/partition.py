@@ -269,6 +269,7 @@ class Partition:
         self.settings = settings
         self.log.configuration = log_configuration
         self.generation.advance()
+        self.commit()  # with a smaller min.insync.replicas, records can be committed now
 
     def expire_producers(self, now_ms: int, producer_id_expiration_ms: int) -> None:
         self.log.producers.expire(now_ms, producer_id_expiration_ms)

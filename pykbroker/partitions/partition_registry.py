@@ -239,6 +239,9 @@ class Partitions:
                     problem,
                 )
             self._without_log[name] = WithoutLog(topic, image, settings)
+            self.health.note(
+                f"{topic.name}-{image.index}", problem, other_can_lead=len(image.in_sync) > 1
+            )
             return
         if self._without_log.pop(name, None) is not None:
             logger.info("%s-%d: log opened; the partition is served", *name)

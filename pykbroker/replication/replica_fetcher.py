@@ -86,6 +86,8 @@ class ReplicaFetcher:
         self._waiting: dict[PartitionKey, None] = {}
         """Partitions that are delayed or throttled."""
         self._refreshed_at = self._clock.monotonic()
+        self._unsaved: list[Partition] = []
+        """Partitions whose truncation is not in the offset checkpoints yet."""
         self._failing_since: float | None = None
         self._changed = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -147,6 +149,7 @@ class ReplicaFetcher:
             await self._leader.close()
 
     async def _fetch_once(self) -> None:
+        await self._save_truncated()
         await self._prepare_request()
         if not len(self._session):
             await self._until_changed(self._seconds_until_ready())
@@ -241,12 +244,20 @@ class ReplicaFetcher:
                 if followed is not None:
                     with self._errors_of(followed):
                         await self._handle(followed, data, after)
-        if after.to_adjust:
-            await self._adjust_offsets(after)
-        if after.to_flush:
-            await flush_all(after.to_flush, self._backoff_seconds)
-        if after.truncated:
-            await self._save_offsets(after.truncated)
+        try:
+            if after.to_adjust:
+                await self._adjust_offsets(after)
+        finally:
+            self._unsaved.extend(after.truncated)
+            if after.to_flush:
+                await flush_all(after.to_flush, self._backoff_seconds)
+            await self._save_truncated()
+
+    async def _save_truncated(self) -> None:
+        """Writes the checkpoints; after a disk error, again before the next Fetch."""
+        if self._unsaved:
+            await self._save_offsets(self._unsaved)
+            self._unsaved = []
 
     async def _handle(
         self, followed: FollowedPartition, data: PartitionData, after: AfterResponse

@@ -73,6 +73,7 @@ class Log:
         "_flusher",
         "_last_flush_ms",
         "_layout_version",
+        "_needs_reload",
         "_open_files",
         "_segments",
         "_truncations",
@@ -140,6 +141,8 @@ class Log:
         self._open_files = loaded.open_files
         self._layout_version = 0
         """Incremented when segments are truncated, replaced or deleted; see `merge`."""
+        self._needs_reload = False
+        """True while a truncation has not been completed, for example after a disk error."""
         self._truncations = 0
         """Compared by a flush in a thread: a truncation can have replaced the records."""
         self._segments = Segments(
@@ -229,6 +232,8 @@ class Log:
             raise LogClosed(self.directory)
         if self.flush_failure is not None:
             raise FlushFailed(self.flush_failure)
+        if self._needs_reload:
+            self._reload_after_truncation()
         configuration = self.configuration
         active = self._segments.active
         if is_roll_due(active, configuration, len(records), batches[-1], now_ms):
@@ -503,6 +508,8 @@ class Log:
         Checkpoint the directory afterwards: the recovery point in the file may be too high.
         """
         self._raise_if_closed()
+        if self._needs_reload:
+            self._reload_after_truncation()
         if offset >= self.log_end_offset:
             # A leader that appended nothing has an epoch that starts at the log end.
             if self.leader_epochs.truncate_from_end(self.log_end_offset):
@@ -513,6 +520,7 @@ class Log:
             return
         removed = producers_in(self._segments.since(offset), offset)
         self._layout_version += 1
+        self._needs_reload = True
         self._segments.truncate_to(offset, self._due_ms(now_ms))
         self._reload_after_truncation(removed)
 
@@ -520,9 +528,11 @@ class Log:
         """Deletes all records and continues with an empty log at `offset`."""
         self._raise_if_closed()
         self._layout_version += 1
+        self._needs_reload = True
         self._segments.restart_at(offset, due_ms=self._due_ms(now_ms), now_ms=now_ms)
         self._flusher.is_directory_flushed = False
         self.log_start_offset = offset
+        self.leader_epochs.truncate_from_end(0)  # a log without records cannot diverge
         self._reload_after_truncation()
 
     def _reload_after_truncation(self, removed: set[int] | None = None) -> None:
@@ -537,6 +547,7 @@ class Log:
         self.leader_epochs.truncate_from_end(self.log_end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._save_leader_epochs()
+        self._needs_reload = False
 
     def _producers_without(self, removed: set[int] | None) -> ProducerStates:
         if removed is not None:

@@ -328,8 +328,12 @@ class LogDirectory:
         *,
         now_ms: int,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        opens_all: bool = True,
     ) -> None:
         """Closes all logs and writes the clean-shutdown file, so that the next start scans nothing.
+
+        After an unclean start the file requires that every log was opened, which recovers it. With
+        `opens_all` the others are opened now, with the default configuration of the directory.
 
         A disk error prevents the clean-shutdown file. If a log was not opened because of lost data,
         nothing is changed: recovering the other logs would not make the shutdown clean.
@@ -339,7 +343,9 @@ class LogDirectory:
             self.abandon()  # another broker may use the directory now
             return
         try:
-            all_opened = self.was_clean or self._open_all(now_ms)
+            all_opened = self.was_clean or (
+                self._open_all(now_ms) if opens_all else None not in self._logs.values()
+            )
             all_closed = self._close_logs()
             self.checkpoint(high_watermarks)
             if all_opened and all_closed:

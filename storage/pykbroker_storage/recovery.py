@@ -130,8 +130,9 @@ def _check_segments(
     """Verifies the segments above the recovery point; truncates each at its first corrupt batch.
 
     Missing offsets are allowed, because compaction may have run at any earlier time. Later
-    segments with batches are therefore kept, except in a replicated log that is not compacted: it
-    would otherwise count as complete, and could lead without the missing records.
+    segments with batches are therefore kept, except in a replicated log after corruption, or after
+    a gap if it is not compacted: it would otherwise count as complete, and could lead without the
+    missing records.
 
     Returns the offset from which transaction indexes must be rebuilt, or None if no verified
     segment has a marker.
@@ -151,6 +152,9 @@ def _check_segments(
             if configuration.forbids_data_loss:
                 _require_torn_end(segment, segments[-1], corruption, recovery_point)
             _truncate(segment, corruption)
+            if following is not None and configuration.ends_at_gaps:
+                _remove_later(segments, segments.index(segment) + 1, segment.next_offset)
+                break
         if following is not None:
             segment.finish()
             segment.seal()
@@ -200,19 +204,25 @@ def _remove_after_gap(segments: list[Segment], recovery_point: int) -> None:
         end = segment.next_offset if segment.size_bytes else segment.base_offset
         if end >= following.base_offset or following.base_offset <= recovery_point:
             continue
-        logger.warning(
-            "%s: offsets %d to %d are missing (power loss or corruption); removed this segment and "
-            "%d more; the leader has their records",
-            following.file.path,
-            end,
-            following.base_offset - 1,
-            len(segments) - position - 1,
-        )
-        for later in segments[position:]:
-            later.remove()
-        del segments[position:]
+        _remove_later(segments, position, end)
         segment.next_offset = end
         return
+
+
+def _remove_later(segments: list[Segment], position: int, end_offset: int) -> None:
+    """Removes the segments from a position on; the records before it end at `end_offset`."""
+    following = segments[position]
+    logger.warning(
+        "%s: offsets %d to %d are missing (power loss or corruption); removed this segment and "
+        "%d more; the leader has their records",
+        following.file.path,
+        end_offset,
+        following.base_offset - 1,
+        len(segments) - position - 1,
+    )
+    for later in segments[position:]:
+        later.remove()
+    del segments[position:]
 
 
 def _remove_empty(segments: list[Segment], recovery_point: int) -> None:

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.membership.lifecycle import (
+    BACKOFF_SECONDS,
     BACKOFF_SECONDS_MAX,
     CATCH_UP_SECONDS_MAX,
     LEAVE_SECONDS_MAX,
+    LEAVE_UNANSWERED_SECONDS_MAX,
     NO_SESSION,
     TRANSITIONS,
     UNKNOWN_EPOCH,
@@ -273,12 +275,24 @@ def test_the_shutdown_ends_when_the_controller_grants_it() -> None:
     assert waiting.phase is Phase.LEAVING
     granted = answered(waiting, is_fenced=True, should_shut_down=True, sent_at=11.2, now=11.3)
     assert granted.phase is Phase.STOPPED
+    assert granted.is_fenced_at(11.3)
 
 
 def test_the_shutdown_is_given_up_without_a_controller_or_after_its_time_limit() -> None:
-    assert failed(LEAVING, 11.5).phase is Phase.STOPPED
+    repeated = failed(LEAVING, 11.5)  # the controllers can be electing a leader
+    assert repeated.phase is Phase.LEAVING
+    assert repeated.due_at == 11.5 + BACKOFF_SECONDS
+    assert failed(repeated, 11.0 + LEAVE_UNANSWERED_SECONDS_MAX).phase is Phase.STOPPED
     assert checked(LEAVING, 10.9 + LEAVE_SECONDS_MAX).phase is Phase.LEAVING
     assert checked(LEAVING, 11.0 + LEAVE_SECONDS_MAX).phase is Phase.STOPPED
+
+
+def test_a_session_that_ended_before_the_answer_does_not_continue() -> None:
+    """A controller that has elected others unfences the broker in its next heartbeat."""
+    late = answered(UNFENCED, is_fenced=False, should_shut_down=False, sent_at=18.0, now=19.5)
+    assert late.phase is Phase.FENCED
+    assert late.is_fenced_at(19.5)
+    assert late.lapsed_at == 19.5
 
 
 # --- a property

@@ -300,6 +300,25 @@ def test_unopened_logs_are_recovered_before_a_clean_shutdown(tmp_path: Path) -> 
     assert records_from(again.log(("a", 0), now_ms=NOW), 0) == [(0, b"x")]
 
 
+def test_a_member_that_stops_before_all_logs_are_recovered_does_not_stop_cleanly(
+    tmp_path: Path,
+) -> None:
+    directory = open_directory(tmp_path)
+    create(directory, "a")
+    create(directory, "b")
+    append(directory.log(("a", 0), now_ms=NOW), b"x")
+    directory.abandon()
+    directory = open_directory(tmp_path)
+    directory.log(("b", 0), now_ms=NOW)
+    directory.close({}, now_ms=NOW, broker_epoch=7, opens_all=False)
+    again = open_directory(tmp_path)
+    assert (again.was_clean, again.previous_broker_epoch) == (False, -1)
+    for name in ("a", "b"):
+        again.log((name, 0), now_ms=NOW)
+    again.close({}, now_ms=NOW, broker_epoch=8, opens_all=False)
+    assert open_directory(tmp_path).previous_broker_epoch == 8
+
+
 def test_a_shutdown_is_not_clean_if_a_log_cannot_be_closed(tmp_path: Path) -> None:
     disk = FailingDisk()
     directory = open_directory(tmp_path, disk=disk)

@@ -221,6 +221,20 @@ def test_a_replicated_log_ends_at_its_first_gap(
     assert append(log, b"next", leader_epoch=9).first_offset == end
 
 
+def test_a_compacted_replicated_log_ends_at_a_corrupt_batch(tmp_path: Path) -> None:
+    """A gap can come from compaction, a corrupt batch cannot."""
+    configuration = replace(REPLICATED, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    log = open_log(tmp_path, configuration)
+    records = written(log, 40)
+    log.abandon()
+    second = sorted(tmp_path.glob("*.log"))[1]
+    second.write_bytes(second.read_bytes()[:-1])
+    log = open_log(tmp_path, configuration)
+    end = log.log_end_offset
+    assert int(second.stem) < end < 39
+    assert records_from(log, 0) == records[:end]
+
+
 def test_a_replicated_log_keeps_gaps_below_its_recovery_point(tmp_path: Path) -> None:
     log = open_log(tmp_path, REPLICATED)
     written(log, 40)

@@ -152,6 +152,8 @@ class RequestBuilder:
             return self._text(message.__name__, name)
         if kind is UUID and "topic" in name:
             return self.targets.topic_id
+        if kind is UUID and field.is_array:
+            return FOREIGN_ID
         if kind is RECORDS:
             return one_batch()
         return NUMBERS.get(name, 0 if field.is_array else field.default)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pykbroker_protocol.records.record import Record
 
 READY_SECONDS_MAX = 20.0
+RETRY_SECONDS = 0.05
 _PAUSE_SECONDS = 0.02
 GROUPS_TRIED = 16
 """Enough names to use every partition of an internal topic with four partitions."""
@@ -193,8 +194,15 @@ class ReferenceClient:
             replica_id=-1,
             topics=[list_offsets.ListOffsetsTopic(name=topic, partitions=[place])],
         )
-        answer = self._ask(asked, 2, self._leader(topic, partition))
-        found = answer.topics[0].partitions[0]
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while True:
+            answer = self._ask(asked, 2, self._leader(topic, partition))
+            found = answer.topics[0].partitions[0]
+            # A new leader does not know its high watermark at first (KIP-207).
+            is_final = found.error_code != ErrorCode.LEADER_NOT_AVAILABLE
+            if is_final or time.monotonic() > deadline:
+                break
+            time.sleep(RETRY_SECONDS)
         assert found.error_code == ErrorCode.NONE, found
         return int(found.offset)
 

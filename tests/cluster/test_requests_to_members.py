@@ -493,6 +493,7 @@ def continue_without_coordinator(cluster: Cluster, victim: int) -> None:
 def test_a_broker_with_a_new_directory_is_elected_again(cluster: Cluster) -> None:
     node, topic = cluster.nodes[OURS], of(OURS)
     before = cluster.image().brokers[OURS].directories
+    cluster.wait_until_in_sync(topic)  # another test may have restarted a broker
     node.stop()
     cluster.wait_until_fenced(OURS)
     cluster.wipe(OURS)

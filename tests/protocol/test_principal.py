@@ -1,11 +1,11 @@
-"""Encoding and decoding of PrincipalData."""
+"""Encoding and decoding of DefaultPrincipalData."""
 
 import pytest
 
 from pykbroker_protocol.compiler import MalformedMessage
 from pykbroker_protocol.principal import (
     ANONYMOUS,
-    PrincipalData,
+    DefaultPrincipalData,
     encode_principal,
     read_principal,
 )
@@ -16,7 +16,7 @@ def test_the_anonymous_principal_has_the_bytes_of_apache_kafka() -> None:
 
 
 def test_a_principal_is_decoded_to_the_encoded_value() -> None:
-    principal = PrincipalData(type="User", name="łucja", token_authenticated=True)
+    principal = DefaultPrincipalData(type="User", name="łucja", token_authenticated=True)
     assert read_principal(encode_principal(principal)) == principal
 
 

@@ -59,7 +59,6 @@ SURVIVABLE: Final = (
     Kind.DISK_FULL,
     Kind.DISK_ERROR,
     Kind.RESTART,
-    Kind.PAUSE,
 )
 """Failures of one broker that lose no acknowledged record, even if nothing is flushed."""
 

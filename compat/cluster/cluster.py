@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from compat.apache.apache_kafka import CLUSTER_ID
@@ -181,10 +182,17 @@ class Cluster:
     # --- topics
 
     def create_topic(self, name: str, assignment: Assignment, **configs: object) -> None:
-        """Creates a topic and waits until the first replica of each partition leads."""
+        """Creates a topic and waits until its brokers lead and follow its partitions."""
         named = {key.replace("_", "."): value for key, value in configs.items()}
         requests.create_topic(self.controller.controller_port, name, assignment, named)
         self.wait_until_in_sync(name)
+        for node_id in {it for replicas in assignment.values() for it in replicas}:
+            node = self.nodes[node_id]
+            if node.is_running:
+                self.wait_for(
+                    f"broker {node_id} has the metadata of {name}",
+                    partial(requests.has_topic, node.port, name),
+                )
 
     def lead(self, topic: str, assignment: Assignment) -> None:
         """Makes the first replica of each partition the leader. All must be in sync."""

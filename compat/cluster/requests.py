@@ -25,11 +25,13 @@ from pykbroker_protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from pykbroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from pykbroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
     from pykbroker_protocol.message import Message
 
 CREATE_TOPICS_VERSION = 7
+METADATA_VERSION = 9
 REASSIGN_VERSION = 0
 ELECT_VERSION = 2
 QUOTAS_VERSION = 1
@@ -59,6 +61,15 @@ def create_topic(
     )
     response = _ask(controller_port, CreateTopicsRequest(topics=[topic]), CREATE_TOPICS_VERSION)
     assert response.topics[0].error_code == ErrorCode.NONE, response
+
+
+def has_topic(broker_port: int, name: str) -> bool:
+    """Returns whether a broker has applied the metadata of a topic."""
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+    )
+    (row,) = _ask(broker_port, request, METADATA_VERSION).topics
+    return bool(row.error_code == ErrorCode.NONE)
 
 
 def reassign(controller_port: int, topic: str, assignment: Assignment) -> None:

@@ -144,14 +144,16 @@ async def test_a_leader_that_was_paused_past_its_session_refuses_acks_1_of_conne
     def code(response: ProduceResponse) -> int:
         return response.responses[0].partition_responses[0].error_code
 
-    assert code(await produce()) == ErrorCode.NONE
-    node.pause()
-    cluster.wait_until_fenced(FIRST)
-    late = [produce() for _ in range(3)]
-    await asyncio.sleep(0.2)
-    node.resume()
-    codes = {code(await it) for it in late}
-    await connection.close()
+    try:
+        assert code(await produce()) == ErrorCode.NONE
+        node.pause()
+        cluster.wait_until_fenced(FIRST)
+        late = [produce() for _ in range(3)]
+        await asyncio.sleep(0.2)
+        node.resume()
+        codes = {code(await it) for it in late}
+    finally:
+        await connection.close()
     assert codes == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     cluster.wait_until_unfenced(FIRST)
 
